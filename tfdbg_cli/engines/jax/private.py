@@ -22,6 +22,7 @@ __all__ = [
     "call_primitive",
     "callback_results",
     "compiled_function",
+    "distributed_state",
     "donated",
     "has_devices",
     "is_clean",
@@ -57,6 +58,9 @@ call_primitive: Any = NAMES.need(
     else "jax._src.pjit:pjit_p",  # before JAX 0.7
 )
 
+_distributed = NAMES.need(
+    "debugged as ranks of jax.distributed", "jax._src.distributed:global_state"
+)
 _has_devices = NAMES.need(
     "told from what others import and don't use", "jax._src.xla_bridge:backends_are_initialized"
 )
@@ -74,6 +78,18 @@ _PMAP = "jax._src.pmap"
 def has_devices() -> bool:
     """Whether devices were asked for, as for the first computation."""
     return _has_devices is None or bool(_has_devices())
+
+
+def distributed_state() -> tuple[int, int, Any] | None:
+    """Which process this is, of how many, and the client of the service that they meet at.
+
+    ``None``: the program is of one process, or has not called ``jax.distributed.initialize`` yet.
+    """
+    client = getattr(_distributed, "client", None)
+    if client is None:
+        return None
+    rank, size = _distributed.process_id, _distributed.num_processes
+    return (rank, size, client) if size and size > 1 else None
 
 
 def is_clean() -> bool:
@@ -168,6 +184,8 @@ def is_program_function(function: Any) -> bool:
         return True
     # What the program has compiled of JAX's functions; those of JAX's own stand in their module.
     name = getattr(plain, "__name__", "")
+    if name.startswith("_"):  # what JAX compiles when it is needed
+        return False
     return getattr(sys.modules.get(module), name, None) is plain
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from tfdbg_cli.engines.jax.plans.plan import Block, Constant, Op
-from tfdbg_cli.engines.jax.plans.values import is_key
+from tfdbg_cli.engines.jax.plans.values import is_key, is_spread
 from tfdbg_cli.engines.jax.private import scan_counts
 
 __all__ = ["CallbackResults", "CannotReplay", "Replay"]
@@ -161,7 +161,7 @@ def _value(known: Mapping[int, Any], operand: int | Constant) -> Any:
 
 
 def _sliceable(value: Any) -> Any:
-    return value if is_key(value) else np.asarray(value)
+    return value if is_key(value) or is_spread(value) else np.asarray(value)
 
 
 def _slice(value: Any, at: int) -> Any:
@@ -171,6 +171,6 @@ def _slice(value: Any, at: int) -> Any:
 def _stack(values: Sequence[Any], aval: Any) -> Any:
     if not values:
         return jnp.zeros(aval.shape, aval.dtype)
-    if any(map(is_key, values)):
+    if any(is_key(each) or is_spread(each) for each in values):
         return jnp.stack(values)
     return jnp.asarray(np.stack([np.asarray(each) for each in values]))

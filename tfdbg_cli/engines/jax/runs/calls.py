@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import re
 import sys
 from abc import ABC, abstractmethod
@@ -13,14 +14,19 @@ from jax import numpy as jnp
 
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.replay import CallbackResults
-from tfdbg_cli.engines.jax.plans.values import is_key
+from tfdbg_cli.engines.jax.plans.values import is_key, is_spread
 from tfdbg_cli.engines.jax.private import argument_names as names_of
 from tfdbg_cli.engines.jax.private import donated, result_tree, statics, wrapped
+from tfdbg_cli.engines.jax.ranks import AllProcesses
 from tfdbg_cli.engines.jax.runs.owners import hides_names, names_of_arrays
 from tfdbg_cli.engines.kit.sites import argument_names
 from tfdbg_cli.engines.kit.stacks import call_frame, take
 
 __all__ = ["Call", "FunctionCall", "JaxprCall", "Leaf", "leaves_of", "title_of"]
+
+
+_NUMBERS: collections.Counter[str] = collections.Counter()
+_PROCESSES = AllProcesses()
 
 
 class Leaf(NamedTuple):
@@ -55,11 +61,32 @@ class Call(ABC):
 
     def __init__(self, title: str) -> None:
         self.title = title
+        _NUMBERS[title] += 1
+        self._number = _NUMBERS[title]
+        self._asked = 0
         self.leaves: list[Leaf] = []
         self.result: Any = None
         self.error: BaseException | None = None
         self.callbacks = CallbackResults()
         self._stack = take(call_frame(sys._getframe(1)), None, None)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether what it gets or gives is with several processes, which can only do it together.
+
+        What a call would have given that has failed isn't known.
+        """
+        return any(is_spread(leaf.value) for leaf in self.leaves) or any(
+            is_spread(each) for each in self.outputs
+        )
+
+    def any_process(self, wants: bool) -> bool | None:
+        """Whether one of the processes that make this call wants something.
+
+        ``None``: they don't all ask.
+        """
+        self._asked += 1
+        return _PROCESSES.any(f"{self.title}/{self._number}/{self._asked}", wants)
 
     def frames(self) -> tuple[Frame, ...]:
         """The stack of the call, outermost first."""
@@ -246,7 +273,12 @@ def _copied(tree: Any, copies: dict[int, Any]) -> Any:
         if not isinstance(leaf, jax.Array):
             return leaf
         if id(leaf) not in copies:
-            if is_key(leaf):
+            if is_spread(leaf):  # nobody else may copy it now
+                parts = [_copied(shard.data, {}) for shard in leaf.addressable_shards]
+                copies[id(leaf)] = jax.make_array_from_single_device_arrays(
+                    leaf.shape, leaf.sharding, parts
+                )
+            elif is_key(leaf):
                 data = jnp.copy(jax.random.key_data(leaf))
                 copies[id(leaf)] = jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
             else:

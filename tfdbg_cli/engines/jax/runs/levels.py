@@ -15,6 +15,7 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.jax.plans.names import node_name, part_name
 from tfdbg_cli.engines.jax.plans.plan import Plan
 from tfdbg_cli.engines.jax.plans.replay import Replay
 from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, is_floating
@@ -64,6 +65,8 @@ class Replayed:
         self.notes: list[tuple[str, str]] = []
         self.has_gradients = False
         self.has_loops = False
+        #: The program's other processes don't do it, too.
+        self.is_alone = False
 
     def tensor_name(self, tensor: Any) -> str:
         """``node:slot`` of an array; empty: it is none of these calls'."""
@@ -78,7 +81,14 @@ class Replayed:
         closed = call.jaxpr
         if writes_to_arguments(closed.jaxpr):
             text = f"{call.title} writes to mutable arrays (jax.new_ref): it is not done twice"
-            self.notes.append(("Incomplete", text))
+            self._add_whole(call, text)
+            return
+        if call.is_spread and (self.is_alone or call.any_process(True) is None):
+            text = (
+                f"{call.title} is computed by several processes, which can only do it once more "
+                "together: not all of them were here"
+            )
+            self._add_whole(call, text)
             return
         leaves = call.named()
         given = [self.tensor_name(leaf.value) for leaf in leaves]
@@ -118,6 +128,29 @@ class Replayed:
             return
         if call.error is None:
             self._end(call, plan, made)
+
+    def _add_whole(self, call: Call, why: str) -> None:
+        """What a call that isn't done again was given and has returned, as one op."""
+        self.notes.append(("Incomplete", why))
+        taken = []
+        for leaf in call.named():
+            tensor = self.tensor_name(leaf.value)
+            if not tensor:
+                name = self._numbering.name(node_name(leaf.path) or "input")
+                self._nodes.append(Node(name, "Argument", attributes={"path": leaf.path}))
+                self._tell(name, 0, leaf.value)
+                tensor = f"{name}:0"
+            taken.append(tensor)
+            self.inputs[leaf.path] = tensor
+        name = self._numbering.name(part_name(call.title) or "call")
+        self._nodes.append(Node(name, "jit", taken, frames=call.frames))
+        if call.error is not None:
+            self.failed = name
+            return
+        for slot, (path, value) in enumerate(zip(call.output_paths, call.outputs, strict=True)):
+            self._tell(name, slot, value)
+            self.outputs[f"result{path}"] = f"{name}:{slot}"
+            self.results[f"{name}:{slot}"] = True
 
     def _end(self, call: Call, plan: Plan, made: Sequence[Any]) -> None:
         """What was returned is what was computed: it has the names of that."""
@@ -189,6 +222,8 @@ def _distance(value: Any, replayed: Any) -> float:
     one, other = (as_array(each) for each in (value, replayed))
     if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
         return 0.0
+    if one.shape != other.shape:  # other parts of it are here
+        return 0.0
     if one.tobytes() == other.tobytes() or not one.size:
         return 0.0
     wide = np.complex128 if one.dtype.kind == "c" else np.float64
@@ -257,6 +292,7 @@ class ReplayLevel(CaptureLevel):
     def glimpse(self) -> MemoryDump | None:
         """The calls that are over, done again."""
         made = Replayed(self.watch)
+        made.is_alone = True
         for call in self.calls:
             made.add(call)
         return made.dump if self.calls else None
@@ -289,19 +325,23 @@ class OutputsLevel(ReplayLevel):
     level = OUTPUTS
 
     def finish(self, error: BaseException | None) -> Capture:
-        is_fine = error is None and all(map(_is_fine, self.calls))
-        if not is_fine:
+        # Of each one: others may ask for what this process finds fine.
+        found = [_is_fine(call) for call in self.calls] if error is None else [False]
+        if not all(found):
             return super().finish(error)
         CaptureLevel.finish(self, error)
         return Capture(None, None, filter_passed=False, progress_text="", make_dump=self.make_dump)
 
 
 def _is_fine(call: Call) -> bool:
-    return all(
+    is_fine = all(
         all_finite(found)
         for value in call.outputs
         if is_floating(value) and isinstance(found := as_array(value), np.ndarray)
     )
+    if call.is_spread:  # where it is bad for one process, all do it again
+        is_fine = not call.any_process(not is_fine) and is_fine
+    return is_fine
 
 
 def _is_of_run(error: BaseException) -> bool:

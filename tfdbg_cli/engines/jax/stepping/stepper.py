@@ -54,6 +54,11 @@ class CallStepper(stepped.GraphStepper):
                 f"{call.title} writes to mutable arrays (jax.new_ref).",
                 "What it does is not done twice.",
             )
+        if call.is_spread:
+            raise CannotStep(
+                f"{call.title} is computed by several processes together.",
+                "Debug the run (run): all of them do it once more, op by op.",
+            )
         leaves = call.named()
         self._plan = Plan(call.jaxpr, [leaf.path for leaf in leaves], caller=call.frames)
         self._layout = CallLayout(self._plan)
