@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.engines.jax.plans.plan import Block, Constant, Op
+from tfdbg_cli.engines.jax.plans.shards import Diverging, Shards
 from tfdbg_cli.engines.jax.plans.values import is_key, is_spread
-from tfdbg_cli.engines.jax.private import scan_counts
+from tfdbg_cli.engines.jax.private import calls_back, scan_counts
 
 __all__ = ["CallbackResults", "CannotReplay", "Replay"]
 
@@ -67,6 +69,8 @@ class Replay:
         self._error = error
         #: The op that is done.
         self.at: Op | None = None
+        #: What was done as a whole, and why.
+        self.wholes: list[tuple[str, str]] = []
 
     def run(self, block: Block, values: Sequence[Any]) -> list[Any]:
         """All ops of a block; what it returns."""
@@ -77,29 +81,55 @@ class Replay:
 
     def outputs(self, block: Block, known: Mapping[int, Any]) -> list[Any]:
         """What a block returns, once all its ops were done."""
-        return [_value(known, each) for each in block.outputs]
+        return [_value(known, each, block.shards) for each in block.outputs]
 
     def do(self, op: Op, known: dict[int, Any]) -> None:
         """One op: what it makes is told of and put among what is known."""
         self.at = op
-        inputs = [_value(known, each) for each in op.inputs]
+        inputs = [_value(known, each, op.shards) for each in op.inputs]
         made = self._made(op, inputs)
         for slot, (place, value) in enumerate(zip(op.outputs, made, strict=False)):
             known[place] = value
             self._tell(op.name, slot, value)
 
     def _made(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
+        if op.kind == "shard_map":
+            return self._shard_map(op, inputs)
         if op.kind == "scan":
             return self._scan(op, inputs)
-        if op.kind == "while":
-            return self._while(op, inputs)
-        if op.kind == "cond":
-            branch = min(max(int(inputs[0]), 0), len(op.bodies) - 1)
-            return self.run(op.bodies[branch], inputs[1:])
+        try:
+            if op.kind == "while":
+                return self._while(op, inputs)
+            if op.kind == "cond":
+                branch = min(max(int(_agreed(op, inputs[0])), 0), len(op.bodies) - 1)
+                return self.run(op.bodies[branch], inputs[1:])
+        except Diverging:
+            return self._whole(op, inputs, "its devices go different ways")
         if op.kind == "callback":
             return self._call_back(op, inputs)
         if op.kind == "silent":
             return ()
+        return op.compute(inputs)
+
+    def _shard_map(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
+        shards = op.inside
+        assert shards is not None
+        try:
+            given = shards.enter(inputs)
+            self._begin_round(op, given)
+            return shards.leave(self.run(op.bodies[0], given))
+        except CannotReplay:
+            raise
+        except Exception as error:
+            pass_on(error)
+            self.at = op
+            return self._whole(op, inputs, str(error).partition("\n")[0])
+
+    def _whole(self, op: Op, inputs: Sequence[Any], why: str) -> Sequence[Any]:
+        """Do an op as JAX does it."""
+        if calls_back(op.equation):
+            raise CannotReplay(f"{op.name} calls functions of the program's: it is not done twice")
+        self.wholes.append((op.name, why))
         return op.compute(inputs)
 
     def _scan(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -111,8 +141,9 @@ class Replay:
         order = range(params["length"])
         # NumPy's slices are views: nothing is compiled for each of them.
         sources = [_sliceable(each) for each in slices]
+        depth = op.shards.depth if op.shards is not None else 0
         for at in reversed(order) if params["reverse"] else order:
-            given = [*carried, *(_slice(source, at) for source in sources)]
+            given = [*carried, *(_slice(source, at, depth) for source in sources)]
             self._begin_round(op, given)
             made = self.run(op.bodies[0], [*inputs[:constants], *given])
             carried = made[:count]
@@ -123,7 +154,10 @@ class Replay:
             several.reverse()
         return [
             *carried,
-            *(_stack(each, result.aval) for each, result in zip(stacked, results, strict=True)),
+            *(
+                _stack(each, result.aval, op.shards)
+                for each, result in zip(stacked, results, strict=True)
+            ),
         ]
 
     def _while(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -135,7 +169,7 @@ class Replay:
         while True:
             self._begin_round(op, carried)
             (is_going,) = self.run(test, [*inputs[:tests], *carried])
-            if not bool(is_going):
+            if not bool(_agreed(op, is_going)):
                 return carried
             carried = self.run(body, [*inputs[tests:begin], *carried])
 
@@ -145,6 +179,8 @@ class Replay:
         self.at = op
 
     def _call_back(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
+        if op.shards is not None:  # which device has called when isn't known
+            raise CannotReplay(f"{op.name} is called by several devices: it is not done twice")
         try:
             made = self._callbacks.next(op.equation.params["callback"])
         except LookupError:
@@ -156,21 +192,30 @@ class Replay:
         return [jnp.asarray(each) for each in made]
 
 
-def _value(known: Mapping[int, Any], operand: int | Constant) -> Any:
-    return operand.value if isinstance(operand, Constant) else known[operand]
+def _value(known: Mapping[int, Any], operand: int | Constant, shards: Shards | None) -> Any:
+    if not isinstance(operand, Constant):
+        return known[operand]
+    return shards.spread(operand.value) if shards is not None else operand.value
+
+
+def _agreed(op: Op, value: Any) -> Any:
+    return op.shards.agreed(value) if op.shards is not None else value
 
 
 def _sliceable(value: Any) -> Any:
     return value if is_key(value) or is_spread(value) else np.asarray(value)
 
 
-def _slice(value: Any, at: int) -> Any:
-    return jnp.asarray(value[at]) if isinstance(value, np.ndarray) else value[at]
+def _slice(value: Any, at: int, depth: int) -> Any:
+    found = value[(*(slice(None),) * depth, at)]
+    return jnp.asarray(found) if isinstance(value, np.ndarray) else found
 
 
-def _stack(values: Sequence[Any], aval: Any) -> Any:
+def _stack(values: Sequence[Any], aval: Any, shards: Shards | None) -> Any:
+    depth = shards.depth if shards is not None else 0
     if not values:
-        return jnp.zeros(aval.shape, aval.dtype)
+        empty = jnp.zeros(aval.shape, aval.dtype)
+        return shards.spread(empty) if shards is not None else empty
     if any(is_key(each) or is_spread(each) for each in values):
-        return jnp.stack(values)
-    return jnp.asarray(np.stack([np.asarray(each) for each in values]))
+        return jnp.stack(values, axis=depth)
+    return jnp.asarray(np.stack([np.asarray(each) for each in values], axis=depth))

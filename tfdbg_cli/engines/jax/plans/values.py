@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -98,16 +99,26 @@ def as_array(value: Any) -> Any:
         return InconvertibleTensorProto(f"it can't be read: {error}")
 
 
-def datum_of(name: str, slot: int, value: Any, time: int) -> Datum:
-    """What a dump has of an array; it is read when somebody looks."""
+def datum_of(
+    name: str, slot: int, value: Any, time: int, note: Callable[[Any], str] | None = None
+) -> Datum:
+    """What a dump has of an array; it is read when somebody looks.
+
+    Args:
+        name, slot: of the tensor.
+        value: the array.
+        time: at which it was made.
+        note: what there is to say of its elements.
+    """
     dtype = getattr(value, "dtype", None)
     if is_key(value) or dtype is None:
-        note = f"of {dtype}" if dtype is not None else ""
-        return Datum(name, slot, functools.partial(as_array, value), timestamp=time, note=note)
-    shape, note = tuple(value.shape), ""
+        text = f"of {dtype}" if dtype is not None else ""
+        return Datum(name, slot, functools.partial(as_array, value), timestamp=time, note=text)
+    shape = tuple(value.shape)
+    said: str | Callable[[], str] = (lambda: note(as_array(value))) if note is not None else ""
     if is_spread(value):
         part = _OwnPart(value)
-        shape, note = part.shape, part.note
+        shape, said = part.shape, part.note
     return Datum(
         name,
         slot,
@@ -117,7 +128,7 @@ def datum_of(name: str, slot: int, value: Any, time: int) -> Datum:
         dtype=np.dtype(dtype).name,
         shape=shape,
         nbytes=math.prod(shape) * np.dtype(dtype).itemsize,
-        note=note,
+        note=said,
     )
 
 

@@ -18,6 +18,7 @@ from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.jax.plans.names import node_name, part_name
 from tfdbg_cli.engines.jax.plans.plan import Plan
 from tfdbg_cli.engines.jax.plans.replay import Replay
+from tfdbg_cli.engines.jax.plans.shards import Shards
 from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, is_floating
 from tfdbg_cli.engines.jax.private import writes_to_arguments
 from tfdbg_cli.engines.jax.runs.calls import Call, Leaf
@@ -57,6 +58,7 @@ class Replayed:
         self._nodes: list[Node] = []
         self._types: dict[str, str] = {}
         self._tensors: dict[int, tuple[str, Any]] = {}
+        self._sharded: dict[str, Shards] = {}
         self.dump = MemoryDump(lambda: Graph(self._nodes))
         self.inputs: dict[str, str] = {}
         self.outputs: dict[str, str] = {}
@@ -105,6 +107,7 @@ class Replayed:
             node.op_type in ("Carry", "Slice") for node in plan.nodes
         )
         self._nodes += plan.nodes
+        self._sharded.update(plan.sharded)
         self._types.update((node.name, node.op_type) for node in plan.nodes)
         for name, value in plan.constants:
             self._tell(name, 0, value)
@@ -126,6 +129,9 @@ class Replayed:
                 text = f"the replay ended at {at.name}: {error}"
                 self.notes.append(("Incomplete", text.partition("\n")[0]))
             return
+        self.notes += [
+            ("Incomplete", f"{name} was done as one op: {why}") for name, why in replay.wholes
+        ]
         if call.error is None:
             self._end(call, plan, made)
 
@@ -179,7 +185,9 @@ class Replayed:
 
     def _tell(self, node: str, slot: int, value: Any) -> None:
         if self._matcher.wants(node, self._types.get(node, ""), getattr(value, "dtype", "")):
-            self.dump.add_datum(datum_of(node, slot, value, self._clock.now()))
+            shards = self._sharded.get(node)
+            note = shards.note if shards is not None else None
+            self.dump.add_datum(datum_of(node, slot, value, self._clock.now(), note))
         self._tensors[id(value)] = (f"{node}:{slot}", value)  # held: no other has its id
 
 

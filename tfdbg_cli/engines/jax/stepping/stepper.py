@@ -295,7 +295,9 @@ class CallStepper(stepped.GraphStepper):
         for told in world.told[: self._position]:
             for each in told:
                 at += 1
-                dump.add_datum(datum_of(each.node, each.slot, each.value, at))
+                shards = self._plan.sharded.get(each.node)
+                note = shards.note if shards is not None else None
+                dump.add_datum(datum_of(each.node, each.slot, each.value, at, note))
         self._made_dump = (self._position, world, dump)
         return dump
 
