@@ -378,14 +378,59 @@ class TestSteps:
         with pytest.raises(UserError, match="returns no number"):
             whole.gradient("log:0")
 
-    def test_a_loop_is_one_step_whose_inside_can_be_looked_at(self):
-        function = jax.jit(lambda x: lax.scan(lambda c, v: (c + v, c * v), 0.0, x)[1])
+    def test_a_loop_is_one_step_or_its_iterations(self):
+        function = jax.jit(lambda x: lax.scan(lambda c, v: (c + v, c * v), 0.0, x)[1] * 2)
         stepper = ENGINE.call_stepper(function, [jnp.arange(1.0, 4)], {})
         stepper.reach("scan:1")
         assert [d.get_tensor().tolist() for d in stepper.dump().by_node("scan/mul")] == [0, 2, 9]
         stepper.back()
-        with pytest.raises(UserError, match="is inside of scan"):
-            stepper.override("scan/mul:0", 1)
+        assert stepper.advance(iteration=True).is_partial
+        assert stepper.advance(iteration=True).is_partial
+        assert [d.get_tensor().tolist() for d in stepper.dump().by_node("scan/mul")] == [0, 2]
+        assert not stepper.has("scan:1")
+        carry = next(name for name in stepper.steps[0].members if name in ("scan/c", "scan/carry"))
+        # What the next iteration gets, and what it makes.
+        stepper.override(f"{carry}:0", 10)
+        stepper.back()
+        stepper.override("scan/mul:0", 5)
+        assert list(stepper.overrides) == [f"{carry}:0 (#2)", "scan/mul:0 (#1)"]
+        assert stepper.original("scan/mul:0 (#1)") == 2
+        stepper.advance(iteration=True)
+        with pytest.raises(UserError, match=r"scan/mul:0 \(#1\) is done"):
+            stepper.take_back("scan/mul:0 (#1)")
+        assert not stepper.advance(iteration=True).is_partial
+        assert stepper.value("scan/mul:0") == 30
+        assert stepper.finish().value.tolist() == [0, 10, 60]
+
+    def test_which_value_of_a_loop_is_overridden_must_be_clear(self):
+        def nested(x):
+            x, _ = lax.scan(
+                lambda c, _: (lax.fori_loop(0, 2, lambda _, v: v * 2, c), None), x, None, 2
+            )
+            return lax.while_loop(lambda v: v < 100, lambda v: v + 50, x)
+
+        stepper = ENGINE.call_stepper(jax.jit(nested), [jnp.float32(1)], {})
+        with pytest.raises(UserError, match=r"while/add:0 is made in each iteration of while"):
+            stepper.override("while/add:0", 1)
+        with pytest.raises(UserError, match="is inside of scan, which is done as one step"):
+            stepper.override(
+                next(each for each in stepper.steps[0].members if "mul" in each) + ":0", 1
+            )
+        stepper.reach("scan:0")
+        stepper.override("while/add:0", 90)
+        assert stepper.finish().value == 140  # one iteration more than without
+
+    def test_what_a_branch_makes_can_be_overridden(self):
+        function = jax.jit(lambda x: lax.cond(x.sum() > 0, lambda x: jnp.log(x) * 2, jnp.exp, x))
+        stepper = ENGINE.call_stepper(function, [_ones(2)], {})
+        stepper.override("cond/branch_1/log:0", [1, 2])
+        with pytest.raises(UserError, match="shape"):
+            stepper.override("cond/branch_1/mul:0", [1, 2, 3])
+        assert stepper.reach("cond:0")
+        assert stepper.value("cond:0").tolist() == [2, 4]
+        with pytest.raises(UserError, match=r"was used in cond\."):
+            stepper.override("cond/branch_1/log:0", [1, 1])
+        assert stepper.finish().value.tolist() == [2, 4]
 
     def test_any_function_that_could_be_compiled(self):
         stepper = ENGINE.call_stepper(lambda x: jnp.log(x) + 1, [_ones(2)], {})

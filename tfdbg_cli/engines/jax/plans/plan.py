@@ -62,6 +62,7 @@ class Op:
         outputs: places in its block.
         bodies: what it does again and again, or one of which it does.
         carried: the nodes of what goes from one iteration to the next, and of what each one gets.
+        carried_avals: what is known of that before.
         frames: gives its stack.
         shards: of the ``shard_map`` that it is in.
         inside: of the one that it is itself.
@@ -72,6 +73,7 @@ class Op:
         "_jaxpr",
         "bodies",
         "carried",
+        "carried_avals",
         "equation",
         "frames",
         "inputs",
@@ -103,6 +105,7 @@ class Op:
         self.inside: Shards | None = None
         self.bodies: Sequence[Block] = ()
         self.carried: Sequence[str] = ()
+        self.carried_avals: Sequence[Any] = ()
         primitive = equation.primitive.name
         self.kind = primitive if primitive in ("scan", "while", "cond") else ""
         if primitive in CALLBACKS:
@@ -336,6 +339,7 @@ class Plan:
         op.carried = [
             self._numbering.name(scope.name(node_name(name) or "shard")) for name in names
         ]
+        op.carried_avals = [variable.aval for variable in closed.jaxpr.invars]
         self._shards = op.inside
         try:
             body = self._body(closed, [f"{name}:0" for name in op.carried], scope, op)
@@ -365,6 +369,7 @@ class Plan:
             self._numbering.name(scope.name(node_name(name) or ("carry", "slice")[at >= carried]))
             for at, name in enumerate(names)
         ]
+        op.carried_avals = [variable.aval for variable in closed.jaxpr.invars[constants:]]
         inner = [*tensors[:constants], *(f"{name}:0" for name in op.carried)]
         body = self._body(closed, inner, scope, op)
         op.bodies = (body,)
@@ -391,6 +396,7 @@ class Plan:
         op.carried = [
             self._numbering.name(scope.name(node_name(name) or "carry")) for name in names
         ]
+        op.carried_avals = [variable.aval for variable in jaxpr.invars[own:]]
         inner = [f"{name}:0" for name in op.carried]
         asked = [*tensors[:tests], *inner]
         test = self._body(params["cond_jaxpr"], asked, scope.function("cond"), op)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,8 @@ class Replay:
         self._error = error
         #: The op that is done.
         self.at: Op | None = None
+        #: The iteration of each loop that is around what is done, the outermost first.
+        self.rounds: list[int] = []
         #: What was done as a whole, and why.
         self.wholes: list[tuple[str, str]] = []
 
@@ -89,8 +92,12 @@ class Replay:
         inputs = [_value(known, each, op.shards) for each in op.inputs]
         made = self._made(op, inputs)
         for slot, (place, value) in enumerate(zip(op.outputs, made, strict=False)):
-            known[place] = value
-            self._tell(op.name, slot, value)
+            known[place] = self.told(op.name, slot, value)
+
+    def told(self, node: str, slot: int, value: Any) -> Any:
+        """Tell of a tensor; the value to go on with."""
+        self._tell(node, slot, value)
+        return value
 
     def _made(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
         if op.kind == "shard_map":
@@ -115,8 +122,7 @@ class Replay:
         shards = op.inside
         assert shards is not None
         try:
-            given = shards.enter(inputs)
-            self._begin_round(op, given)
+            given = self._begin_round(op, shards.enter(inputs))
             return shards.leave(self.run(op.bodies[0], given))
         except CannotReplay:
             raise
@@ -136,19 +142,21 @@ class Replay:
         params = op.equation.params
         constants, count = scan_counts(params)
         begin = constants + count
-        carried, slices = list(inputs[constants:begin]), inputs[begin:]
+        carried = list(inputs[constants:begin])
         stacked: list[list[Any]] = [[] for _ in op.outputs[count:]]
         order = range(params["length"])
         # NumPy's slices are views: nothing is compiled for each of them.
-        sources = [_sliceable(each) for each in slices]
+        sources = [_sliceable(each) for each in inputs[begin:]]
         depth = op.shards.depth if op.shards is not None else 0
-        for at in reversed(order) if params["reverse"] else order:
-            given = [*carried, *(_slice(source, at, depth) for source in sources)]
-            self._begin_round(op, given)
-            made = self.run(op.bodies[0], [*inputs[:constants], *given])
-            carried = made[:count]
-            for several, value in zip(stacked, made[count:], strict=True):
-                several.append(value)
+        with self._loop():
+            for at in reversed(order) if params["reverse"] else order:
+                slices = [_slice(source, at, depth) for source in sources]
+                given = self._begin_round(op, [*carried, *slices])
+                made = self.run(op.bodies[0], [*inputs[:constants], *given])
+                carried = made[:count]
+                for several, value in zip(stacked, made[count:], strict=True):
+                    several.append(value)
+                self.rounds[-1] += 1
         results = op.equation.outvars[count:]
         for several in stacked if params["reverse"] else ():
             several.reverse()
@@ -166,17 +174,28 @@ class Replay:
         begin = tests + params["body_nconsts"]
         carried = list(inputs[begin:])
         test, body = op.bodies
-        while True:
-            self._begin_round(op, carried)
-            (is_going,) = self.run(test, [*inputs[:tests], *carried])
-            if not bool(_agreed(op, is_going)):
-                return carried
-            carried = self.run(body, [*inputs[tests:begin], *carried])
+        with self._loop():
+            while True:
+                carried = self._begin_round(op, carried)
+                (is_going,) = self.run(test, [*inputs[:tests], *carried])
+                if not bool(_agreed(op, is_going)):
+                    return carried
+                carried = self.run(body, [*inputs[tests:begin], *carried])
+                self.rounds[-1] += 1
 
-    def _begin_round(self, op: Op, given: Sequence[Any]) -> None:
-        for name, value in zip(op.carried, given, strict=True):
-            self._tell(name, 0, value)
+    @contextlib.contextmanager
+    def _loop(self) -> Iterator[None]:
+        self.rounds.append(0)
+        try:
+            yield
+        finally:
+            self.rounds.pop()
+
+    def _begin_round(self, op: Op, given: Sequence[Any]) -> list[Any]:
+        """Tell of what an iteration, or the inside of a ``shard_map``, gets; what it does get."""
+        changed = [self.told(name, 0, value) for name, value in zip(op.carried, given, strict=True)]
         self.at = op
+        return changed
 
     def _call_back(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
         if op.shards is not None:  # which device has called when isn't known

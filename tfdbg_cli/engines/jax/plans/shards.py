@@ -123,9 +123,13 @@ class Shards:
 
     def spread(self, value: Any) -> Any:
         """A value that is written down: each device has it."""
-        array, varying = np.asarray(value), self._varying(value)
+        return np.broadcast_to(np.asarray(value), self.shape(value))
+
+    def shape(self, aval: Any) -> tuple[int, ...]:
+        """Of the array of a value, from what is known of it on one device."""
+        varying = self._varying(aval)
         lead = [self._parts.sizes[axis] if axis in varying else 1 for axis in self._parts.axes]
-        return np.broadcast_to(array, (*lead, *array.shape))
+        return (*lead, *np.shape(aval))
 
     def agreed(self, value: Any) -> Any:
         """The one value that all devices have.
