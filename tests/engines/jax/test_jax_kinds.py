@@ -439,6 +439,34 @@ class TestSteps:
         assert stepper.finish().value.tolist() == [2, 3]
 
 
+def test_values_beyond_the_limit_are_on_disk():
+    def rounds(x, key):
+        y = jnp.bfloat16(2) * x.astype(jnp.bfloat16)
+        c, _ = lax.scan(lambda c, v: (jnp.sin(c) + v, None), x, jnp.arange(20.0))
+        return c + y.sum() + jax.random.uniform(key)
+
+    function = jax.jit(rounds)
+    given = _ones(1000), jax.random.key(0)
+    held = {}
+    for limit in (None, 10_000):
+        before = {id(each) for each in jax.live_arrays()}
+        with watched(Watch(limit=limit)) as hosts:
+            function(*given)
+        (end,) = hosts.ends
+        data = end.dump.data()
+        new = [each for each in jax.live_arrays() if id(each) not in before]
+        held[limit] = (
+            sum(each.nbytes for each in new),
+            [
+                (each.tensor_name, each.get_tensor().tobytes(), each.dtype, each.note)
+                for each in data
+            ],
+        )
+    # Each of 4,000 bytes or less; what the call has given back is the program's.
+    assert held[None][0] > 40 * 4000 > 20_000 > held[10_000][0]
+    assert held[None][1] == held[10_000][1]
+
+
 def test_a_run_is_timed_op_by_op():
     def cell(h, x):
         return jnp.tanh(h + x), h

@@ -190,6 +190,19 @@ class Block:
         self.tensors.append(tensor)
         return len(self.tensors) - 1
 
+    @functools.cached_property
+    def done_with(self) -> Sequence[Sequence[int]]:
+        """Per op the places that nothing reads after it."""
+        last: dict[int, int] = dict.fromkeys(self.inputs, -1)
+        for at, op in enumerate(self.ops):
+            last.update((place, at) for place in (*op.inputs, *op.outputs) if type(place) is int)
+        kept = {place for place in self.outputs if type(place) is int}
+        found: list[list[int]] = [[] for _ in self.ops]
+        for place, at in last.items():
+            if at >= 0 and place not in kept:
+                found[at].append(place)
+        return found
+
     def tensor(self, operand: int | Constant) -> str:
         """Its name; empty: it has none."""
         return operand.tensor if isinstance(operand, Constant) else self.tensors[operand]

@@ -78,8 +78,10 @@ class Replay:
     def run(self, block: Block, values: Sequence[Any]) -> list[Any]:
         """All ops of a block; what it returns."""
         known = dict(zip(block.inputs, values, strict=True))
-        for op in block.ops:
+        for op, places in zip(block.ops, block.done_with, strict=True):
             self.do(op, known)
+            for place in places:
+                known.pop(place, None)
         return self.outputs(block, known)
 
     def outputs(self, block: Block, known: Mapping[int, Any]) -> list[Any]:

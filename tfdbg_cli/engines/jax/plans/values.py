@@ -100,7 +100,12 @@ def as_array(value: Any) -> Any:
 
 
 def datum_of(
-    name: str, slot: int, value: Any, time: int, note: Callable[[Any], str] | None = None
+    name: str,
+    slot: int,
+    value: Any,
+    time: int,
+    note: Callable[[Any], str] | None = None,
+    read: Callable[[], Any] | None = None,
 ) -> Datum:
     """What a dump has of an array; it is read when somebody looks.
 
@@ -109,20 +114,22 @@ def datum_of(
         value: the array.
         time: at which it was made.
         note: what there is to say of its elements.
+        read: gives them; ``None``: the array is held.
     """
+    read = read or functools.partial(as_array, value)
     dtype = getattr(value, "dtype", None)
     if is_key(value) or dtype is None:
         text = f"of {dtype}" if dtype is not None else ""
-        return Datum(name, slot, functools.partial(as_array, value), timestamp=time, note=text)
+        return Datum(name, slot, read, timestamp=time, note=text)
     shape = tuple(value.shape)
-    said: str | Callable[[], str] = (lambda: note(as_array(value))) if note is not None else ""
+    said: str | Callable[[], str] = (lambda: note(read())) if note is not None else ""
     if is_spread(value):
         part = _OwnPart(value)
         shape, said = part.shape, part.note
     return Datum(
         name,
         slot,
-        functools.partial(as_array, value),
+        read,
         timestamp=time,
         device_name=_device(value),
         dtype=np.dtype(dtype).name,

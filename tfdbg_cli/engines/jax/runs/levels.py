@@ -15,6 +15,7 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.jax.plans.holding import Holder
 from tfdbg_cli.engines.jax.plans.names import node_name, part_name
 from tfdbg_cli.engines.jax.plans.plan import Plan
 from tfdbg_cli.engines.jax.plans.replay import Replay
@@ -54,6 +55,7 @@ class Replayed:
     def __init__(self, watch: Watch) -> None:
         self._matcher = WatchMatcher(watch)
         self._numbering = Numbering()
+        self._holder = Holder(watch.limit)
         self._clock = Clock()
         self._nodes: list[Node] = []
         self._types: dict[str, str] = {}
@@ -110,10 +112,10 @@ class Replayed:
         self._sharded.update(plan.sharded)
         self._types.update((node.name, node.op_type) for node in plan.nodes)
         for name, value in plan.constants:
-            self._tell(name, 0, value)
+            self._tell(name, 0, value, is_owned=True)
         for name, known, leaf in zip(plan.input_names, given, leaves, strict=True):
             if name:
-                self._tell(name, 0, leaf.value)
+                self._tell(name, 0, leaf.value, is_owned=True)
                 self._tensors.setdefault(id(leaf.value), (f"{name}:0", leaf.value))
             self.inputs[leaf.path] = known or f"{name}:0"
         replay = self.make_replay(self._tell, call.callbacks.copy(), call.error)
@@ -132,6 +134,8 @@ class Replayed:
         self.notes += [
             ("Incomplete", f"{name} was done as one op: {why}") for name, why in replay.wholes
         ]
+        if self._holder.problem:
+            self.notes.append(("Memory", self._holder.problem))
         if call.error is None:
             self._end(call, plan, made)
 
@@ -144,7 +148,7 @@ class Replayed:
             if not tensor:
                 name = self._numbering.name(node_name(leaf.path) or "input")
                 self._nodes.append(Node(name, "Argument", attributes={"path": leaf.path}))
-                self._tell(name, 0, leaf.value)
+                self._tell(name, 0, leaf.value, is_owned=True)
                 tensor = f"{name}:0"
             taken.append(tensor)
             self.inputs[leaf.path] = tensor
@@ -154,7 +158,7 @@ class Replayed:
             self.failed = name
             return
         for slot, (path, value) in enumerate(zip(call.output_paths, call.outputs, strict=True)):
-            self._tell(name, slot, value)
+            self._tell(name, slot, value, is_owned=True)
             self.outputs[f"result{path}"] = f"{name}:{slot}"
             self.results[f"{name}:{slot}"] = True
 
@@ -183,12 +187,15 @@ class Replayed:
                 )
             )
 
-    def _tell(self, node: str, slot: int, value: Any) -> None:
+    def _tell(self, node: str, slot: int, value: Any, is_owned: bool = False) -> None:
+        if is_owned:
+            self._tensors[id(value)] = (f"{node}:{slot}", value)  # held: no other has its id
         if self._matcher.wants(node, self._types.get(node, ""), getattr(value, "dtype", "")):
             shards = self._sharded.get(node)
             note = shards.note if shards is not None else None
-            self.dump.add_datum(datum_of(node, slot, value, self._clock.now(), note))
-        self._tensors[id(value)] = (f"{node}:{slot}", value)  # held: no other has its id
+            # What the program has, or the call itself, takes no more memory.
+            read = None if is_owned else self._holder.hold(value)
+            self.dump.add_datum(datum_of(node, slot, value, self._clock.now(), note, read))
 
 
 def _are_weights(leaves: Sequence[Leaf], jaxpr: Any) -> list[bool]:
