@@ -15,6 +15,7 @@ from jax_kit import bits, waiting, watched
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import RunAction, Watch
 from tfdbg_cli.engines.jax.engine import ENGINE
+from tfdbg_cli.filters.origins import origin_of_nonfinite
 
 CASES = {}
 # The flag of types whose attributes Python has looked up.
@@ -292,22 +293,58 @@ def test_errors_of_tracing_are_the_programs_own():
     assert hosts.ends[-1].error is not None
 
 
-@pytest.mark.skipif(not hasattr(jax, "new_ref"), reason="there are none")
-def test_mutable_arrays_are_written_to_once():
-    @jax.jit
-    def function(total, x):
-        total[...] += x
-        return total[...] * 2
+new_ref = getattr(jax, "new_ref", None) or jax._src.core.mutable_array  # before JAX 0.7
 
-    total = jax.new_ref(_ones(2))
-    with watched() as hosts:
-        result = function(total, _ones(2))
-    assert result.tolist() == [4, 4]
-    assert total[...].tolist() == [2, 2]
-    labels = dict(hosts.dump().run_info().details)
-    assert "mutable arrays" in labels["Incomplete"]
-    with pytest.raises(UserError, match="mutable arrays"):
-        ENGINE.call_stepper(function, [total, _ones(2)], {})
+
+class TestMutableArrays:
+    def test_they_are_written_to_once_and_done_again_on_copies(self):
+        @jax.jit
+        def function(total, x):
+            total[...] += x
+            total[0] = x[0] * 9
+            return total[...] * 2
+
+        total = new_ref(_ones(2))
+        with watched() as hosts:
+            results = [function(total, _ones(2)).tolist() for _ in range(2)]
+        assert results == [[18, 4], [18, 6]]
+        assert total[...].tolist() == [9, 3]
+        dump = hosts.dump()
+        assert dump.by_tensor("total:0")[0].get_tensor().tolist() == [9, 2]
+        assert dump.by_tensor("total/written:0")[0].get_tensor().tolist() == [9, 3]
+        info = dump.run_info()
+        assert info.outputs == {"result": "mul_1:0", "total": "total/written:0"}
+        assert "Incomplete" not in dict(info.details)
+        with pytest.raises(UserError, match="mutable arrays"):
+            ENGINE.call_stepper(function, [total, _ones(2)], {})
+
+    def test_what_is_bad_in_them_is_waited_for(self):
+        @jax.jit
+        def function(total, x):
+            total[...] = jnp.log(x)
+            inner = new_ref(total[...] + 1)
+            inner[...] = inner[...] * 2
+
+        total = new_ref(_ones(2))
+        with waiting("origin_of_nonfinite") as hosts:
+            for x in (_ones(2), jnp.zeros(2)):
+                function(total, x)
+        (bad,) = hosts.ends  # of the first one there was nothing to see
+        found = bad.dump.find(origin_of_nonfinite)
+        assert [each.tensor_name for each in found] == ["log:0"]
+
+    def test_one_that_is_no_argument(self):
+        total = new_ref(_ones(2))
+
+        @jax.jit
+        def function(x):
+            total[...] += x
+
+        with watched() as hosts:
+            function(_ones(2))
+        assert total[...].tolist() == [2, 2]
+        labels = dict(hosts.dump().run_info().details)
+        assert "that are none of its arguments" in labels["Incomplete"]
 
 
 def test_a_training_run_is_one_that_computes_gradients():

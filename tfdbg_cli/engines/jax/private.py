@@ -22,6 +22,7 @@ __all__ = [
     "NAMES",
     "ShardMap",
     "argument_names",
+    "array_of_ref",
     "call_primitive",
     "callback_results",
     "calls_back",
@@ -32,7 +33,9 @@ __all__ = [
     "is_clean",
     "is_own_jaxpr",
     "is_program_function",
+    "is_ref",
     "let_calls_be_replaced",
+    "new_ref",
     "only",
     "result_names",
     "result_tree",
@@ -165,6 +168,30 @@ def writes_to_arguments(jaxpr: Any) -> bool:
     """Whether a jaxpr reads or writes mutable arrays, which it must not do twice."""
     kinds = {type(effect).__module__ for effect in jaxpr.effects}
     return any(kind.startswith("jax._src.state") for kind in kinds)
+
+
+_core = sys.modules["jax._src.core"]
+_ref_class: Any = next(
+    # The newest name first.
+    (vars(_core)[name] for name in ("Ref", "ArrayRef", "MutableArray") if name in vars(_core)),
+    None,
+)
+
+
+def is_ref(value: Any) -> bool:
+    """Whether it is a mutable array."""
+    return isinstance(_ref_class, type) and isinstance(value, _ref_class)
+
+
+def array_of_ref(value: Any) -> Any:
+    """What a mutable array holds now, as an array of its own."""
+    return jax.numpy.copy(value[...])
+
+
+def new_ref(array: Any) -> Any:
+    """A mutable array that begins as a copy of another array."""
+    make = getattr(jax, "new_ref", None) or _core.mutable_array  # before JAX 0.7
+    return make(jax.numpy.copy(array))
 
 
 def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:

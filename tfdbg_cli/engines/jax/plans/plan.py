@@ -37,6 +37,8 @@ _BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 CALLBACKS = frozenset(["io_callback", "pure_callback"])
 #: Those that are there for what they do, and compute nothing.
 _SILENT = frozenset(["debug_callback", "debug_print"])
+#: Those that read and write mutable arrays.
+_OF_REFS = frozenset(["get", "swap", "addupdate"])
 _LONGEST_TEXT = 200
 
 
@@ -225,6 +227,7 @@ class Plan:
         constants: node -> value.
         nodes: of the graph.
         has_gradients: whether it computes any.
+        written: the tensor of a mutable array -> that which was written to it last.
         sharded: node -> the ``shard_map`` that it is in.
     """
 
@@ -241,6 +244,7 @@ class Plan:
         self.nodes: list[Node] = []
         self.block = Block()
         self.has_gradients = False
+        self.written: dict[str, str] = {}
         self.sharded: dict[str, Shards] = {}
         self._shards: Shards | None = None
         self.input_names: list[str] = []
@@ -316,6 +320,8 @@ class Plan:
             returns = self._bodies(op, block, here.function(equation.primitive.name))
             if op.kind != "silent":
                 taken = [tensor for each in inputs if (tensor := block.tensor(each))]
+                if op.op_type in _OF_REFS:
+                    self._read_and_write(op, taken)
                 self.nodes.append(
                     Node(
                         name,
@@ -327,6 +333,14 @@ class Plan:
                     )
                 )
             block.ops.append(op)
+
+    def _read_and_write(self, op: Op, taken: list[str]) -> None:
+        """What an op reads of a mutable array was written by another one before."""
+        array, *given = taken
+        if array in self.written:
+            taken.append(self.written[array])
+        if op.op_type != "get" and given:
+            self.written[array] = given[0]
 
     def _place_in_shards(self, op: Op) -> None:
         if self._shards is not None:

@@ -13,7 +13,7 @@ from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.engines.jax.plans.plan import Block, Constant, Op
 from tfdbg_cli.engines.jax.plans.shards import Diverging, Shards
 from tfdbg_cli.engines.jax.plans.values import is_key, is_spread
-from tfdbg_cli.engines.jax.private import calls_back, scan_counts
+from tfdbg_cli.engines.jax.private import array_of_ref, calls_back, is_ref, scan_counts
 
 __all__ = ["CallbackResults", "CannotReplay", "Replay"]
 
@@ -98,7 +98,7 @@ class Replay:
 
     def told(self, node: str, slot: int, value: Any) -> Any:
         """Tell of a tensor; the value to go on with."""
-        self._tell(node, slot, value)
+        self._tell(node, slot, array_of_ref(value) if is_ref(value) else value)
         return value
 
     def _made(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -118,6 +118,8 @@ class Replay:
             return self._call_back(op, inputs)
         if op.kind == "silent":
             return ()
+        if op.op_type in ("new_ref", "mutable_array"):  # it may take its input's memory
+            inputs = [jnp.copy(each) for each in inputs]
         return op.compute(inputs)
 
     def _shard_map(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
+from tfdbg_cli.engines.jax.private import array_of_ref, is_ref
 
 __all__ = ["as_array", "datum_of", "is_floating", "is_key", "is_spread"]
 
@@ -91,6 +92,8 @@ def _elements(value: Any) -> np.ndarray[Any, Any]:
 def as_array(value: Any) -> Any:
     """The elements, those that this process has; of keys what they are made of."""
     try:
+        if is_ref(value):
+            value = array_of_ref(value)
         if is_spread(value):
             return _OwnPart(value).read()
         return _elements(value)

@@ -21,7 +21,6 @@ from tfdbg_cli.engines.jax.plans.plan import Plan
 from tfdbg_cli.engines.jax.plans.replay import Replay
 from tfdbg_cli.engines.jax.plans.shards import Shards
 from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, is_floating
-from tfdbg_cli.engines.jax.private import writes_to_arguments
 from tfdbg_cli.engines.jax.runs.calls import Call, Leaf
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
@@ -83,8 +82,11 @@ class Replayed:
     def add(self, call: Call) -> None:
         """Do one more call."""
         closed = call.jaxpr
-        if writes_to_arguments(closed.jaxpr):
-            text = f"{call.title} writes to mutable arrays (jax.new_ref): it is not done twice"
+        if not call.can_be_replayed():
+            text = (
+                f"{call.title} writes to mutable arrays (jax.new_ref) that are none of its "
+                "arguments: it is not done twice"
+            )
             self._add_whole(call, text)
             return
         if call.is_spread and (self.is_alone or call.any_process(True) is None):
@@ -119,8 +121,9 @@ class Replayed:
                 self._tensors.setdefault(id(leaf.value), (f"{name}:0", leaf.value))
             self.inputs[leaf.path] = known or f"{name}:0"
         replay = self.make_replay(self._tell, call.callbacks.copy(), call.error)
+        values = call.values()
         try:
-            made = replay.run(plan.block, [leaf.value for leaf in leaves])
+            made = replay.run(plan.block, values)
         except Exception as error:
             pass_on(error)
             at = replay.at
@@ -138,6 +141,7 @@ class Replayed:
             self.notes.append(("Memory", self._holder.problem))
         if call.error is None:
             self._end(call, plan, made)
+            self._written(call, [leaf for leaf in leaves if leaf.is_ref], plan)
 
     def _add_whole(self, call: Call, why: str) -> None:
         """What a call that isn't done again was given and has returned, as one op."""
@@ -186,6 +190,17 @@ class Replayed:
                     f"({tensor}, returned{' at ' + path if path else ''})",
                 )
             )
+
+    def _written(self, call: Call, leaves: Sequence[Leaf], plan: Plan) -> None:
+        """What mutable arrays hold after a call."""
+        for leaf, value in zip(leaves, call.written.values(), strict=False):
+            given = self.inputs[leaf.path]
+            name = self._numbering.name(f"{node_name(leaf.path)}/written")
+            taken = [plan.written.get(given, given)]
+            self._nodes.append(Node(name, "Written", taken, frames=call.frames))
+            self._tell(name, 0, value, is_owned=True)
+            self.outputs[leaf.path] = f"{name}:0"
+            self.results[f"{name}:0"] = True
 
     def _tell(self, node: str, slot: int, value: Any, is_owned: bool = False) -> None:
         if is_owned:
@@ -351,7 +366,7 @@ class OutputsLevel(ReplayLevel):
 def _is_fine(call: Call) -> bool:
     is_fine = all(
         all_finite(found)
-        for value in call.outputs
+        for value in (*call.outputs, *call.written.values())
         if is_floating(value) and isinstance(found := as_array(value), np.ndarray)
     )
     if call.is_spread:  # where it is bad for one process, all do it again
