@@ -12,6 +12,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jax_kit import bits, waiting, watched
 
+import tfdbg_cli
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import RunAction, Watch
 from tfdbg_cli.engines.jax.engine import ENGINE
@@ -414,6 +415,24 @@ class TestSteps:
         whole.reach("log:0")
         with pytest.raises(UserError, match="returns no number"):
             whole.gradient("log:0")
+
+    def test_gradients_that_are_set(self):
+        def function(x):
+            inner = jnp.log(x)
+            return (jnp.sin(inner) * inner).sum()
+
+        with tfdbg_cli.trace(function, jnp.array([1.0, 4.0])) as t:
+            t["log:0"].grad = np.array([8, 8])
+            of_x, of_log = t["x:0"].grad, t["log:0"].grad
+        assert (of_x.tolist(), of_log.tolist()) == ([8, 2], [8, 8])
+        with tfdbg_cli.trace(function, jnp.array([1.0, 4.0])) as t:
+            t["sin:0"].grad[:] = 0  # the other way to the logarithm stays
+            of_log = t["log:0"].grad
+            assert of_log.tolist() == np.sin(np.log([1, 4], dtype=np.float32)).tolist()
+            with pytest.raises(UserError, match="that of log:0 was made with it"):
+                t["sin:0"].grad = np.ones(2)
+            with pytest.raises(UserError, match="shape"):
+                t["log:0"].grad = np.ones(3)
 
     def test_a_loop_is_one_step_or_its_iterations(self):
         function = jax.jit(lambda x: lax.scan(lambda c, v: (c + v, c * v), 0.0, x)[1] * 2)

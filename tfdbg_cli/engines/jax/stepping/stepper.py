@@ -73,6 +73,9 @@ class CallStepper(stepped.GraphStepper):
         #: Of the overrides those of what is inside of steps.
         self._inner: dict[str, Inside] = {}
         self._changed: World | None = None
+        # Place -> the gradient that was set; step -> the tensor of it whose gradient was taken.
+        self._given_gradients: dict[int, Any] = {}
+        self._graded: dict[int, str] = {}
         self._graph = Graph(self._plan.nodes)
         self._start = Clock().now()
         self._made_dump: tuple[int, int, World, MemoryDump] | None = None
@@ -336,6 +339,24 @@ class CallStepper(stepped.GraphStepper):
     # Gradients.
 
     def gradient(self, tensor_name: str) -> Any:
+        place, maker = self._graded_place(tensor_name)
+        for inside in self._inner.values():
+            if self._layout.makers[inside.tensor] > maker:
+                raise UserError(
+                    f"{inside.tensor} is overridden inside of a later step: of such there is no "
+                    "gradient.",
+                    "restore takes the override back.",
+                )
+        if place in self._given_gradients:
+            return np.array(self._given_gradients[place])
+        self._world.reach(len(self.steps))
+        known, given = self._world.known, self._given_gradients
+        found = gradient_of(self._plan, self._layout, known, place, maker, given)
+        self._graded[maker] = tensor_name
+        return found
+
+    def _graded_place(self, tensor_name: str) -> tuple[int, int]:
+        """The place of a tensor that has a gradient, and the step that makes it."""
         if not self.has(tensor_name):
             raise KeyError(tensor_name)
         place = self._layout.places.get(tensor_name)
@@ -346,19 +367,27 @@ class CallStepper(stepped.GraphStepper):
             )
         if not is_floating(self._raw(tensor_name)):
             raise UserError(f"{tensor_name} is no floating point number: it has no gradient.")
-        maker = self._layout.makers[tensor_name]
-        for inside in self._inner.values():
-            if self._layout.makers[inside.tensor] > maker:
-                raise UserError(
-                    f"{inside.tensor} is overridden inside of a later step: of such there is no "
-                    "gradient.",
-                    "restore takes the override back.",
-                )
-        self._world.reach(len(self.steps))
-        return gradient_of(self._plan, self._layout, self._world.known, place, maker)
+        return place, self._layout.makers[tensor_name]
+
+    def set_gradient(self, tensor_name: str, value: Any) -> None:
+        place, maker = self._graded_place(tensor_name)
+        earlier = next((name for at, name in self._graded.items() if at < maker), None)
+        if earlier is not None:
+            raise UserError(
+                f"The gradient with respect to {tensor_name} can't be changed any more: that of "
+                f"{earlier} was made with it.",
+                "Set it before that is read.",
+            )
+        own = self._raw(tensor_name)
+        title = f"The gradient of {tensor_name}"
+        self._given_gradients[place] = jnp.asarray(_fitted(title, value, own, np.shape(own)))
+
+    def is_gradient_open(self, tensor_name: str) -> bool:
+        return all(at >= self._layout.makers[tensor_name] for at in self._graded)
 
     def has_gradient(self, tensor_name: str, *, is_to_set: bool = False) -> bool:
-        return not is_to_set and self.has(tensor_name)
+        del is_to_set
+        return self.has(tensor_name)
 
     # What there is.
 
