@@ -434,6 +434,7 @@ def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger
         raise UserError(f"there is no rank {options.rank}.", f"Use 0 to {place.size - 1}.")
     return Debugger(
         place=place,
+        leader=options.rank,
         ui=options.ui,
         commands=options.command,
         batch=options.batch or check is not None,

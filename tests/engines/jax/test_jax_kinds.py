@@ -14,9 +14,11 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jax_kit import bits, waiting, watched
 
+import tfdbg_cli
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import RunAction, Watch
 from tfdbg_cli.engines.jax.engine import ENGINE
+from tfdbg_cli.filters.origins import origin_of_nonfinite
 
 CASES = {}
 # The flag of types whose attributes Python has looked up.
@@ -294,22 +296,58 @@ def test_errors_of_tracing_are_the_programs_own():
     assert hosts.ends[-1].error is not None
 
 
-@pytest.mark.skipif(not hasattr(jax, "new_ref"), reason="there are none")
-def test_mutable_arrays_are_written_to_once():
-    @jax.jit
-    def function(total, x):
-        total[...] += x
-        return total[...] * 2
+new_ref = getattr(jax, "new_ref", None) or jax._src.core.mutable_array  # before JAX 0.7
 
-    total = jax.new_ref(_ones(2))
-    with watched() as hosts:
-        result = function(total, _ones(2))
-    assert result.tolist() == [4, 4]
-    assert total[...].tolist() == [2, 2]
-    labels = dict(hosts.dump().run_info().details)
-    assert "mutable arrays" in labels["Incomplete"]
-    with pytest.raises(UserError, match="mutable arrays"):
-        ENGINE.call_stepper(function, [total, _ones(2)], {})
+
+class TestMutableArrays:
+    def test_they_are_written_to_once_and_done_again_on_copies(self):
+        @jax.jit
+        def function(total, x):
+            total[...] += x
+            total[0] = x[0] * 9
+            return total[...] * 2
+
+        total = new_ref(_ones(2))
+        with watched() as hosts:
+            results = [function(total, _ones(2)).tolist() for _ in range(2)]
+        assert results == [[18, 4], [18, 6]]
+        assert total[...].tolist() == [9, 3]
+        dump = hosts.dump()
+        assert dump.by_tensor("total:0")[0].get_tensor().tolist() == [9, 2]
+        assert dump.by_tensor("total/written:0")[0].get_tensor().tolist() == [9, 3]
+        info = dump.run_info()
+        assert info.outputs == {"result": "mul_1:0", "total": "total/written:0"}
+        assert "Incomplete" not in dict(info.details)
+        with pytest.raises(UserError, match="mutable arrays"):
+            ENGINE.call_stepper(function, [total, _ones(2)], {})
+
+    def test_what_is_bad_in_them_is_waited_for(self):
+        @jax.jit
+        def function(total, x):
+            total[...] = jnp.log(x)
+            inner = new_ref(total[...] + 1)
+            inner[...] = inner[...] * 2
+
+        total = new_ref(_ones(2))
+        with waiting("origin_of_nonfinite") as hosts:
+            for x in (_ones(2), jnp.zeros(2)):
+                function(total, x)
+        (bad,) = hosts.ends  # of the first one there was nothing to see
+        found = bad.dump.find(origin_of_nonfinite)
+        assert [each.tensor_name for each in found] == ["log:0"]
+
+    def test_one_that_is_no_argument(self):
+        total = new_ref(_ones(2))
+
+        @jax.jit
+        def function(x):
+            total[...] += x
+
+        with watched() as hosts:
+            function(_ones(2))
+        assert total[...].tolist() == [2, 2]
+        labels = dict(hosts.dump().run_info().details)
+        assert "that are none of its arguments" in labels["Incomplete"]
 
 
 def test_a_training_run_is_one_that_computes_gradients():
@@ -380,20 +418,111 @@ class TestSteps:
         with pytest.raises(UserError, match="returns no number"):
             whole.gradient("log:0")
 
-    def test_a_loop_is_one_step_whose_inside_can_be_looked_at(self):
-        function = jax.jit(lambda x: lax.scan(lambda c, v: (c + v, c * v), 0.0, x)[1])
+    def test_gradients_that_are_set(self):
+        def function(x):
+            inner = jnp.log(x)
+            return (jnp.sin(inner) * inner).sum()
+
+        with tfdbg_cli.trace(function, jnp.array([1.0, 4.0])) as t:
+            t["log:0"].grad = np.array([8, 8])
+            of_x, of_log = t["x:0"].grad, t["log:0"].grad
+        assert (of_x.tolist(), of_log.tolist()) == ([8, 2], [8, 8])
+        with tfdbg_cli.trace(function, jnp.array([1.0, 4.0])) as t:
+            t["sin:0"].grad[:] = 0  # the other way to the logarithm stays
+            of_log = t["log:0"].grad
+            assert of_log.tolist() == np.sin(np.log([1, 4], dtype=np.float32)).tolist()
+            with pytest.raises(UserError, match="that of log:0 was made with it"):
+                t["sin:0"].grad = np.ones(2)
+            with pytest.raises(UserError, match="shape"):
+                t["log:0"].grad = np.ones(3)
+
+    def test_a_loop_is_one_step_or_its_iterations(self):
+        function = jax.jit(lambda x: lax.scan(lambda c, v: (c + v, c * v), 0.0, x)[1] * 2)
         stepper = ENGINE.call_stepper(function, [jnp.arange(1.0, 4)], {})
         stepper.reach("scan:1")
         assert [d.get_tensor().tolist() for d in stepper.dump().by_node("scan/mul")] == [0, 2, 9]
         stepper.back()
-        with pytest.raises(UserError, match="is inside of scan"):
-            stepper.override("scan/mul:0", 1)
+        assert stepper.advance(iteration=True).is_partial
+        assert stepper.advance(iteration=True).is_partial
+        assert [d.get_tensor().tolist() for d in stepper.dump().by_node("scan/mul")] == [0, 2]
+        assert not stepper.has("scan:1")
+        carry = next(name for name in stepper.steps[0].members if name in ("scan/c", "scan/carry"))
+        # What the next iteration gets, and what it makes.
+        stepper.override(f"{carry}:0", 10)
+        stepper.back()
+        stepper.override("scan/mul:0", 5)
+        assert list(stepper.overrides) == [f"{carry}:0 (#2)", "scan/mul:0 (#1)"]
+        assert stepper.original("scan/mul:0 (#1)") == 2
+        stepper.advance(iteration=True)
+        with pytest.raises(UserError, match=r"scan/mul:0 \(#1\) is done"):
+            stepper.take_back("scan/mul:0 (#1)")
+        assert not stepper.advance(iteration=True).is_partial
+        assert stepper.value("scan/mul:0") == 30
+        assert stepper.finish().value.tolist() == [0, 10, 60]
+
+    def test_which_value_of_a_loop_is_overridden_must_be_clear(self):
+        def nested(x):
+            x, _ = lax.scan(
+                lambda c, _: (lax.fori_loop(0, 2, lambda _, v: v * 2, c), None), x, None, 2
+            )
+            return lax.while_loop(lambda v: v < 100, lambda v: v + 50, x)
+
+        stepper = ENGINE.call_stepper(jax.jit(nested), [jnp.float32(1)], {})
+        with pytest.raises(UserError, match=r"while/add:0 is made in each iteration of while"):
+            stepper.override("while/add:0", 1)
+        with pytest.raises(UserError, match="is inside of scan, which is done as one step"):
+            stepper.override(
+                next(each for each in stepper.steps[0].members if "mul" in each) + ":0", 1
+            )
+        stepper.reach("scan:0")
+        stepper.override("while/add:0", 90)
+        assert stepper.finish().value == 140  # one iteration more than without
+
+    def test_what_a_branch_makes_can_be_overridden(self):
+        function = jax.jit(lambda x: lax.cond(x.sum() > 0, lambda x: jnp.log(x) * 2, jnp.exp, x))
+        stepper = ENGINE.call_stepper(function, [_ones(2)], {})
+        stepper.override("cond/branch_1/log:0", [1, 2])
+        with pytest.raises(UserError, match="shape"):
+            stepper.override("cond/branch_1/mul:0", [1, 2, 3])
+        assert stepper.reach("cond:0")
+        assert stepper.value("cond:0").tolist() == [2, 4]
+        with pytest.raises(UserError, match=r"was used in cond\."):
+            stepper.override("cond/branch_1/log:0", [1, 1])
+        assert stepper.finish().value.tolist() == [2, 4]
 
     def test_any_function_that_could_be_compiled(self):
         stepper = ENGINE.call_stepper(lambda x: jnp.log(x) + 1, [_ones(2)], {})
         assert stepper.reach("log:0")
         stepper.override("log:0", [1, 2])
         assert stepper.finish().value.tolist() == [2, 3]
+
+
+def test_values_beyond_the_limit_are_on_disk():
+    def rounds(x, key):
+        y = jnp.bfloat16(2) * x.astype(jnp.bfloat16)
+        c, _ = lax.scan(lambda c, v: (jnp.sin(c) + v, None), x, jnp.arange(20.0))
+        return c + y.sum() + jax.random.uniform(key)
+
+    function = jax.jit(rounds)
+    given = _ones(1000), jax.random.key(0)
+    held = {}
+    for limit in (None, 10_000):
+        before = {id(each) for each in jax.live_arrays()}
+        with watched(Watch(limit=limit)) as hosts:
+            function(*given)
+        (end,) = hosts.ends
+        data = end.dump.data()
+        new = [each for each in jax.live_arrays() if id(each) not in before]
+        held[limit] = (
+            sum(each.nbytes for each in new),
+            [
+                (each.tensor_name, each.get_tensor().tobytes(), each.dtype, each.note)
+                for each in data
+            ],
+        )
+    # Each of 4,000 bytes or less; what the call has given back is the program's.
+    assert held[None][0] > 40 * 4000 > 20_000 > held[10_000][0]
+    assert held[None][1] == held[10_000][1]
 
 
 def test_a_run_is_timed_op_by_op():

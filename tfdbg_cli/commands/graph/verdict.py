@@ -100,6 +100,8 @@ class _Verdict:
             "  ",
             *self._health.words(self._begin),
         )
+        if self._begin.note:
+            yield line(("Note:  ", "bold"), self._begin.note)
 
     def reason(self) -> Iterator[Line]:
         """Why, where that can be shown."""

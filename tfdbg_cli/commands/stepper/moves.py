@@ -192,7 +192,7 @@ STEP = Command(
         Argument(("count",), "so many", "NUM", nargs="?", kind=_count),
         Argument(("-t", "--times"), "the same", "NUM", default=1, kind=_count),
         Argument(("-b", "--back"), "undo: the state is as before the last step"),
-        Argument(("-i", "--iteration"), "of a loop do one iteration (NumPy engine)"),
+        Argument(("-i", "--iteration"), "of a loop do one iteration (NumPy engine, JAX)"),
     ),
     modes=STEPPER_MODES,
     examples=(

@@ -62,8 +62,11 @@ def _override(context: Context, arguments: argparse.Namespace) -> Result:
 def _is_to_come(walk: Walk, name: str) -> bool:
     """Whether a tensor without a value will have one; of a run that has failed not all have."""
     place = walk.find(name)
-    if place is not None and place < walk.stepper.position:
-        return False
+    if place is not None:
+        step = walk.stepper.steps[place]
+        is_inside = bool(step.outputs) and name not in step.outputs
+        if place < walk.stepper.position or is_inside:
+            return False
     return place != walk.stepper.position or name not in walk.stepper.mendable()
 
 
@@ -134,8 +137,8 @@ def _to_restore(walk: Walk, names: list[str]) -> tuple[list[str], list[str], lis
         full = tensor_name_of(name)
         if full in walk.fills:
             filled.append(full)
-        elif full in stepper.overrides:
-            overridden.append(full)
+        elif full in stepper.overrides or name in stepper.overrides:
+            overridden.append(full if full in stepper.overrides else name)
         elif name.removesuffix(":0") in stepper.updated:
             variables.append(name.removesuffix(":0"))
         else:
@@ -170,7 +173,14 @@ def _downstream(walk: Walk) -> list[str]:
     """The overridden tensors and those computed from them, in the order of the run."""
     stepper = walk.stepper
     changed = set(stepper.overrides)
-    order = [name for name in stepper.overrides if walk.index(name) is None]
+    order = []
+    for name in stepper.overrides:
+        place = walk.index(name.partition(" (#")[0])  # of one iteration
+        if place is None:
+            order.append(name)
+        elif name not in stepper.steps[place].outputs:  # inside of it
+            order.append(name)
+            changed.update(stepper.steps[place].outputs)
     for step in stepper.steps[: stepper.position]:
         if not changed.isdisjoint(step.inputs):
             changed.update(step.outputs)

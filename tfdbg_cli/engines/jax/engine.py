@@ -8,7 +8,7 @@ from typing import Any
 from tfdbg_cli.engines.base import SteppedRun, StepsCalls, TellsUse
 from tfdbg_cli.engines.jax.traits import TRAITS
 from tfdbg_cli.engines.kit.engine import OneProgramEngine
-from tfdbg_cli.engines.kit.program import Program
+from tfdbg_cli.engines.kit.program import Program, RunsAdapter
 
 __all__ = ["ENGINE", "JaxEngine"]
 
@@ -29,6 +29,11 @@ class JaxEngine(OneProgramEngine[Program], StepsCalls, TellsUse):
         runs = JaxRuns(program, JaxPolicy(program.value))
         program.runs, program.patches = runs, JaxPatches(runs)
         return program
+
+    def adapt(self, session: Program) -> RunsAdapter:
+        from tfdbg_cli.engines.jax.ranks import JaxAdapter
+
+        return JaxAdapter(session)
 
     def has_computed(self) -> bool:
         """TensorFlow imports JAX where it is installed."""

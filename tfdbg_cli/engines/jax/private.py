@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.extend.core.primitives
@@ -18,23 +20,31 @@ from tfdbg_cli.engines.kit.private_names import PrivateNames
 
 __all__ = [
     "NAMES",
+    "ShardMap",
     "argument_names",
+    "array_of_ref",
     "call_primitive",
     "callback_results",
+    "calls_back",
     "compiled_function",
+    "distributed_state",
     "donated",
     "has_devices",
     "is_clean",
     "is_own_jaxpr",
     "is_program_function",
+    "is_ref",
     "let_calls_be_replaced",
+    "new_ref",
     "only",
     "result_names",
     "result_tree",
     "scan_counts",
     "scope_of",
     "set_message",
+    "shard_map_of",
     "statics",
+    "varying_axes",
     "wrapped",
     "writes_to_arguments",
 ]
@@ -57,6 +67,9 @@ call_primitive: Any = NAMES.need(
     else "jax._src.pjit:pjit_p",  # before JAX 0.7
 )
 
+_distributed = NAMES.need(
+    "debugged as ranks of jax.distributed", "jax._src.distributed:global_state"
+)
 _has_devices = NAMES.need(
     "told from what others import and don't use", "jax._src.xla_bridge:backends_are_initialized"
 )
@@ -76,9 +89,33 @@ def has_devices() -> bool:
     return _has_devices is None or bool(_has_devices())
 
 
+def distributed_state() -> tuple[int, int, Any] | None:
+    """Which process this is, of how many, and the client of the service that they meet at.
+
+    ``None``: the program is of one process, or has not called ``jax.distributed.initialize`` yet.
+    """
+    client = getattr(_distributed, "client", None)
+    if client is None:
+        return None
+    rank, size = _distributed.process_id, _distributed.num_processes
+    return (rank, size, client) if size and size > 1 else None
+
+
 def is_clean() -> bool:
     """Whether nothing is being traced: what is called is computed."""
     return bool(_trace_state_clean())
+
+
+def calls_back(equation: Any) -> bool:
+    """Whether an equation calls functions of the program's, or prints."""
+    if "callback" in equation.primitive.name or equation.primitive.name == "debug_print":
+        return True
+    for value in equation.params.values():
+        for each in value if isinstance(value, tuple | list) else (value,):
+            jaxpr = getattr(each, "jaxpr", each)
+            if any(map(calls_back, getattr(jaxpr, "eqns", ()))):
+                return True
+    return False
 
 
 def callback_results(patches: PatchSet, see: Callable[[Any, Any], None]) -> None:
@@ -133,12 +170,104 @@ def writes_to_arguments(jaxpr: Any) -> bool:
     return any(kind.startswith("jax._src.state") for kind in kinds)
 
 
+_core = sys.modules["jax._src.core"]
+_ref_class: Any = next(
+    # The newest name first.
+    (vars(_core)[name] for name in ("Ref", "ArrayRef", "MutableArray") if name in vars(_core)),
+    None,
+)
+
+
+def is_ref(value: Any) -> bool:
+    """Whether it is a mutable array."""
+    return isinstance(_ref_class, type) and isinstance(value, _ref_class)
+
+
+def array_of_ref(value: Any) -> Any:
+    """What a mutable array holds now, as an array of its own."""
+    return jax.numpy.copy(value[...])
+
+
+def new_ref(array: Any) -> Any:
+    """A mutable array that begins as a copy of another array."""
+    make = getattr(jax, "new_ref", None) or _core.mutable_array  # before JAX 0.7
+    return make(jax.numpy.copy(array))
+
+
 def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
     """How many of what a scan is given are constants, and how many go round."""
     if "ft_in" in params:  # from JAX 0.12 on
         constants, carried, _ = params["ft_in"].unpack()
         return len(constants), len(carried)
     return params["num_consts"], params["num_carry"]
+
+
+class ShardMap(NamedTuple):
+    """What a ``shard_map`` consists of.
+
+    Attributes:
+        jaxpr: what each device does.
+        axes: of the mesh, those that it splits along, in the mesh's order.
+        sizes: axis -> devices along it.
+        inputs, outputs: how what it gets and gives is split.
+        is_checked: JAX knows of each value inside along which axes it is the same.
+        make: a ``shard_map`` of another function over the same mesh.
+    """
+
+    jaxpr: Any
+    axes: tuple[str, ...]
+    sizes: Mapping[str, int]
+    inputs: Sequence[Any]
+    outputs: Sequence[Any]
+    is_checked: bool
+    make: Callable[[Callable[..., Any], Any, Any], Callable[..., Any]]
+
+
+def shard_map_of(equation: Any) -> ShardMap | None:
+    """What an equation consists of; ``None``: it is no ``shard_map``, or one of another kind."""
+    params = equation.params
+    if equation.primitive.name != "shard_map" or "mesh" not in params:
+        return None
+    if hasattr(jax, "shard_map"):
+        function: Callable[..., Any] = jax.shard_map
+    else:  # before JAX 0.6
+        function = importlib.import_module("jax.experimental.shard_map").shard_map
+    known = inspect.signature(function).parameters
+    mesh = params["mesh"]
+    axes = params.get("newly_manual_axes", params.get("manual_axes"))
+    if axes is None:
+        axes = frozenset(mesh.axis_names) - params.get("auto", frozenset())
+    inputs, outputs = params.get("in_specs"), params.get("out_specs")
+    if inputs is None:
+        inputs, outputs = params["in_names"], params["out_names"]
+        inputs = [_spec_of(*each) for each in zip(inputs, equation.invars, strict=True)]
+        outputs = [_spec_of(*each) for each in zip(outputs, equation.outvars, strict=True)]
+    is_checked = "check_vma" in known and bool(params.get("check_vma"))
+    options: dict[str, Any] = {"mesh": mesh}
+    options["check_vma" if "check_vma" in known else "check_rep"] = is_checked
+    if "axis_names" in known:
+        options["axis_names"] = set(axes)
+    elif "auto" in known:
+        options["auto"] = frozenset(mesh.axis_names) - axes
+
+    def make(function_of_one: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
+        return function(function_of_one, in_specs=in_specs, out_specs=out_specs, **options)
+
+    ordered = tuple(axis for axis in mesh.axis_names if axis in axes)
+    return ShardMap(params["jaxpr"], ordered, mesh.shape, inputs, outputs, is_checked, make)
+
+
+def _spec_of(names: Mapping[int, Any], operand: Any) -> Any:
+    axes = (names.get(at) for at in range(operand.aval.ndim))
+    return jax.sharding.PartitionSpec(*axes)  # type: ignore[no-untyped-call]
+
+
+def varying_axes(aval: Any) -> frozenset[str]:
+    """The axes of a mesh along which a value inside of a ``shard_map`` may differ."""
+    found = getattr(aval, "vma", None)
+    if found is None:  # from JAX 0.9 on
+        found = getattr(getattr(aval, "mat", None), "varying", None)
+    return frozenset(found or ())
 
 
 def set_message(error: BaseException, text: str) -> None:
@@ -168,6 +297,8 @@ def is_program_function(function: Any) -> bool:
         return True
     # What the program has compiled of JAX's functions; those of JAX's own stand in their module.
     name = getattr(plain, "__name__", "")
+    if name.startswith("_"):  # what JAX compiles when it is needed
+        return False
     return getattr(sys.modules.get(module), name, None) is plain
 
 

@@ -26,6 +26,7 @@ from tfdbg_cli.common.streams import Streams, tell, tell_failure
 from tfdbg_cli.common.temporary import sweep
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines import registry  # noqa: F401 (it makes their settings known)
+from tfdbg_cli.engines.base import Adapter, MeetsRanks
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.net.tokens import remove_dead_tickets
 from tfdbg_cli.sessions.debugger.gate import Gate, GateOptions
@@ -68,7 +69,9 @@ class Debugger:
         log: the file that gets a line of JSON for each of these stops.
         check: nobody is asked at a stop: a tensor that passes a filter ends the program.
         post_mortem: no run stops; the last one is shown if the program ends with an error.
-        place: which of the ranks of a distributed program this is; ``None``: it is no such program.
+        place: which of the ranks of a distributed program this is; ``None``: it is no such program,
+            or only the framework knows that it is one.
+        leader: the rank that is to lead, where only the framework knows.
 
     Attributes:
         ranks: the debuggers of the other ranks, as far as there are any.
@@ -101,6 +104,7 @@ class Debugger:
         filters: Sequence[str] = (),
         config_path: str | None = None,
         place: RankPlace | None = None,
+        leader: int = 0,
         as_directory: bool = False,
         digest: bool = False,
         report: str | None = None,
@@ -130,7 +134,6 @@ class Debugger:
             dump_root,
             keep_dumps,
             dump_limit,
-            rank=place.rank if place is not None else None,
             as_directory=as_directory,
             digest=digest,
         )
@@ -161,12 +164,9 @@ class Debugger:
         self.is_ended = False
         self.waiting = Waiting()
         self.ranks: SingleRank = SingleRank()
+        self._leader = leader
         if place is not None:
-            self.ranks = RankGroup(
-                place, self.store, self.settings, self.note, lambda: self.waiting.is_interrupted
-            )
-            if self.ranks.is_silent:
-                self.queue = CommandQueue(batch=batch)  # the leader runs the commands
+            self._be_rank(place)
         self.last_run = LastRun(self) if post_mortem else None
         self.is_off = False
         self.outcome = ""
@@ -174,6 +174,27 @@ class Debugger:
         self.engines: set[str] = set()
         self._remote: RemoteUI | None = None
         Debugger.instances.add(self)
+
+    def _be_rank(self, place: RankPlace) -> None:
+        self.store.rank = place.rank
+        self.ranks = RankGroup(
+            place, self.store, self.settings, self.note, lambda: self.waiting.is_interrupted
+        )
+        if self.ranks.is_silent:
+            self.queue = CommandQueue(batch=self.queue.batch)  # the leader runs the commands
+            self._reports = self._log = None
+
+    def meet(self, adapter: Adapter) -> None:
+        """Find the other ranks, once the framework has.
+
+        What no launcher has said the program may say itself, before its first run.
+        """
+        is_open = type(self.ranks) is SingleRank and not self.stops and self.last_run is None
+        if is_open and isinstance(adapter, MeetsRanks):
+            meeting = adapter.meeting()
+            if meeting is not None and self._leader < meeting.size:
+                self._be_rank(RankPlace(meeting.rank, meeting.size, self._leader))
+        self.ranks.meet(adapter)
 
     @classmethod
     def listening(cls) -> Debugger | None:

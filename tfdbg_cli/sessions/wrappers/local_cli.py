@@ -126,8 +126,8 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         with debugger.lock:
             debugger.run_count += 1
             debugger.waiting.run_started(debugger.run_count)
+            debugger.meet(self._adapter)
             ranks = debugger.ranks
-            ranks.meet(self._adapter)
             self._rank_run = ranks.run_started(request.kind)
             if ranks.news():  # the leader has stopped where this rank would not have
                 debugger.is_detached = False

@@ -13,7 +13,14 @@ from jax.extend import core
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.names import Scope, frames_of, modules_of, node_name
-from tfdbg_cli.engines.jax.private import argument_names, only, scan_counts, scope_of
+from tfdbg_cli.engines.jax.plans.shards import Shards
+from tfdbg_cli.engines.jax.private import (
+    argument_names,
+    only,
+    scan_counts,
+    scope_of,
+    shard_map_of,
+)
 from tfdbg_cli.engines.kit.numbering import Numbering
 
 __all__ = ["Block", "Constant", "Op", "Plan", "computes_gradients"]
@@ -30,6 +37,8 @@ _BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 CALLBACKS = frozenset(["io_callback", "pure_callback"])
 #: Those that are there for what they do, and compute nothing.
 _SILENT = frozenset(["debug_callback", "debug_print"])
+#: Those that read and write mutable arrays.
+_OF_REFS = frozenset(["get", "swap", "addupdate"])
 _LONGEST_TEXT = 200
 
 
@@ -48,13 +57,17 @@ class Op:
 
     Attributes:
         name: of its node.
-        kind: ``scan``, ``while``, ``cond``, ``callback``, ``silent``, or empty: any other.
+        kind: ``scan``, ``while``, ``cond``, ``shard_map``, ``callback``, ``silent``, or empty: any
+            other.
         equation: as JAX has it, in a jaxpr.
         inputs: places in its block, or constants.
         outputs: places in its block.
         bodies: what it does again and again, or one of which it does.
         carried: the nodes of what goes from one iteration to the next, and of what each one gets.
+        carried_avals: what is known of that before.
         frames: gives its stack.
+        shards: of the ``shard_map`` that it is in.
+        inside: of the one that it is itself.
     """
 
     __slots__ = (
@@ -62,13 +75,16 @@ class Op:
         "_jaxpr",
         "bodies",
         "carried",
+        "carried_avals",
         "equation",
         "frames",
         "inputs",
+        "inside",
         "is_gradient",
         "kind",
         "name",
         "outputs",
+        "shards",
     )
 
     def __init__(
@@ -87,8 +103,11 @@ class Op:
         self.outputs = outputs
         self.frames = frames
         self.is_gradient = False
+        self.shards: Shards | None = None
+        self.inside: Shards | None = None
         self.bodies: Sequence[Block] = ()
         self.carried: Sequence[str] = ()
+        self.carried_avals: Sequence[Any] = ()
         primitive = equation.primitive.name
         self.kind = primitive if primitive in ("scan", "while", "cond") else ""
         if primitive in CALLBACKS:
@@ -121,9 +140,16 @@ class Op:
 
     def compute(self, values: Sequence[Any]) -> Sequence[Any]:
         """Do it."""
-        invars = self.equation.invars
-        pairs = zip(values, invars, strict=True)
-        return self.function(*(v for v, each in pairs if not isinstance(each, core.Literal)))
+        pairs = [
+            (value, each)
+            for value, each in zip(values, self.equation.invars, strict=True)
+            if not isinstance(each, core.Literal)
+        ]
+        given = [value for value, _ in pairs]
+        if self.shards is None:
+            return self.function(*given)
+        operands = [operand for _, operand in pairs]
+        return self.shards.compute(self.equation, operands, self.function, given)
 
     def attributes(self) -> Mapping[str, str]:
         """Its parameters, and what is written down among its operands, as text."""
@@ -150,6 +176,7 @@ class Block:
         inputs: the places of what it gets.
         ops: in their order.
         outputs: places, or constants.
+        shards: of the ``shard_map`` that it is in.
         tensors: what there is at a place, where it has a name.
     """
 
@@ -157,12 +184,26 @@ class Block:
         self.inputs: list[int] = []
         self.ops: list[Op] = []
         self.outputs: list[int | Constant] = []
+        self.shards: Shards | None = None
         self.tensors: list[str] = []
 
     def place(self, tensor: str) -> int:
         """A new one."""
         self.tensors.append(tensor)
         return len(self.tensors) - 1
+
+    @functools.cached_property
+    def done_with(self) -> Sequence[Sequence[int]]:
+        """Per op the places that nothing reads after it."""
+        last: dict[int, int] = dict.fromkeys(self.inputs, -1)
+        for at, op in enumerate(self.ops):
+            last.update((place, at) for place in (*op.inputs, *op.outputs) if type(place) is int)
+        kept = {place for place in self.outputs if type(place) is int}
+        found: list[list[int]] = [[] for _ in self.ops]
+        for place, at in last.items():
+            if at >= 0 and place not in kept:
+                found[at].append(place)
+        return found
 
     def tensor(self, operand: int | Constant) -> str:
         """Its name; empty: it has none."""
@@ -186,6 +227,8 @@ class Plan:
         constants: node -> value.
         nodes: of the graph.
         has_gradients: whether it computes any.
+        written: the tensor of a mutable array -> that which was written to it last.
+        sharded: node -> the ``shard_map`` that it is in.
     """
 
     def __init__(
@@ -201,6 +244,9 @@ class Plan:
         self.nodes: list[Node] = []
         self.block = Block()
         self.has_gradients = False
+        self.written: dict[str, str] = {}
+        self.sharded: dict[str, Shards] = {}
+        self._shards: Shards | None = None
         self.input_names: list[str] = []
         self.constants: list[tuple[str, Any]] = []
         jaxpr = closed.jaxpr
@@ -269,10 +315,13 @@ class Plan:
             outputs = [block.place(f"{name}:{slot}") for slot in range(len(equation.outvars))]
             op = Op(name, equation, jaxpr, inputs, outputs, frames)
             op.is_gradient = here.is_gradient
+            self._place_in_shards(op)
             known.update(zip(equation.outvars, outputs, strict=True))
             returns = self._bodies(op, block, here.function(equation.primitive.name))
             if op.kind != "silent":
                 taken = [tensor for each in inputs if (tensor := block.tensor(each))]
+                if op.op_type in _OF_REFS:
+                    self._read_and_write(op, taken)
                 self.nodes.append(
                     Node(
                         name,
@@ -285,6 +334,20 @@ class Plan:
                 )
             block.ops.append(op)
 
+    def _read_and_write(self, op: Op, taken: list[str]) -> None:
+        """What an op reads of a mutable array was written by another one before."""
+        array, *given = taken
+        if array in self.written:
+            taken.append(self.written[array])
+        if op.op_type != "get" and given:
+            self.written[array] = given[0]
+
+    def _place_in_shards(self, op: Op) -> None:
+        if self._shards is not None:
+            op.shards = self.sharded[op.name] = self._shards
+        elif (parts := shard_map_of(op.equation)) is not None:
+            op.kind, op.inside = "shard_map", Shards(op.equation, parts)
+
     def _bodies(self, op: Op, block: Block, scope: Scope) -> Sequence[Sequence[str]]:
         """What a loop or a condition does; per output what it may hand on."""
         tensors = [block.tensor(each) for each in op.inputs]
@@ -292,7 +355,29 @@ class Plan:
             return self._condition(op, tensors, scope)
         if op.kind == "scan":
             return self._scan(op, tensors, scope)
+        if op.kind == "shard_map":
+            return self._shard_map(op, tensors, scope)
         return self._while(op, tensors, scope) if op.kind == "while" else ()
+
+    def _shard_map(self, op: Op, tensors: Sequence[str], scope: Scope) -> list[list[str]]:
+        jaxpr = op.equation.params["jaxpr"]
+        closed = jaxpr if hasattr(jaxpr, "consts") else core.ClosedJaxpr(jaxpr, ())
+        names = argument_names(closed.jaxpr) or [""] * len(tensors)
+        op.carried = [
+            self._numbering.name(scope.name(node_name(name) or "shard")) for name in names
+        ]
+        op.carried_avals = [variable.aval for variable in closed.jaxpr.invars]
+        self._shards = op.inside
+        try:
+            body = self._body(closed, [f"{name}:0" for name in op.carried], scope, op)
+        finally:
+            self._shards = None
+        op.bodies = (body,)
+        for name, tensor in zip(op.carried, tensors, strict=True):
+            self._carried(op, name, "Shard", tensor, "")
+            if op.inside is not None:
+                self.sharded[name] = op.inside
+        return [[tensor] if (tensor := body.tensor(each)) else [] for each in body.outputs]
 
     def _condition(self, op: Op, tensors: Sequence[str], scope: Scope) -> list[list[str]]:
         op.bodies = [
@@ -311,6 +396,7 @@ class Plan:
             self._numbering.name(scope.name(node_name(name) or ("carry", "slice")[at >= carried]))
             for at, name in enumerate(names)
         ]
+        op.carried_avals = [variable.aval for variable in closed.jaxpr.invars[constants:]]
         inner = [*tensors[:constants], *(f"{name}:0" for name in op.carried)]
         body = self._body(closed, inner, scope, op)
         op.bodies = (body,)
@@ -337,6 +423,7 @@ class Plan:
         op.carried = [
             self._numbering.name(scope.name(node_name(name) or "carry")) for name in names
         ]
+        op.carried_avals = [variable.aval for variable in jaxpr.invars[own:]]
         inner = [f"{name}:0" for name in op.carried]
         asked = [*tensors[:tests], *inner]
         test = self._body(params["cond_jaxpr"], asked, scope.function("cond"), op)
@@ -351,10 +438,13 @@ class Plan:
     def _carried(self, op: Op, name: str, op_type: str, begins: str, again: str) -> None:
         """The node of what each iteration gets: from outside, and from the one before."""
         taken = [tensor for tensor in (begins, again) if tensor]
+        if self._shards is not None:
+            self.sharded[name] = self._shards
         self.nodes.append(Node(name, op_type, taken, frames=op.frames))
 
     def _body(self, closed: Any, tensors: Sequence[str], scope: Scope, op: Op) -> Block:
         block = Block()
+        block.shards = self._shards
         known: dict[Any, int | Constant] = {}
         for variable, tensor in zip(closed.jaxpr.invars, tensors, strict=True):
             known[variable] = place = block.place(tensor)

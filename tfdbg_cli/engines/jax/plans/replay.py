@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jax import numpy as jnp
 
+from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.engines.jax.plans.plan import Block, Constant, Op
-from tfdbg_cli.engines.jax.plans.values import is_key
-from tfdbg_cli.engines.jax.private import scan_counts
+from tfdbg_cli.engines.jax.plans.shards import Diverging, Shards
+from tfdbg_cli.engines.jax.plans.values import is_key, is_spread
+from tfdbg_cli.engines.jax.private import array_of_ref, calls_back, is_ref, scan_counts
 
 __all__ = ["CallbackResults", "CannotReplay", "Replay"]
 
@@ -67,63 +70,106 @@ class Replay:
         self._error = error
         #: The op that is done.
         self.at: Op | None = None
+        #: The iteration of each loop that is around what is done, the outermost first.
+        self.rounds: list[int] = []
+        #: What was done as a whole, and why.
+        self.wholes: list[tuple[str, str]] = []
 
     def run(self, block: Block, values: Sequence[Any]) -> list[Any]:
         """All ops of a block; what it returns."""
         known = dict(zip(block.inputs, values, strict=True))
-        for op in block.ops:
+        for op, places in zip(block.ops, block.done_with, strict=True):
             self.do(op, known)
+            for place in places:
+                known.pop(place, None)
         return self.outputs(block, known)
 
     def outputs(self, block: Block, known: Mapping[int, Any]) -> list[Any]:
         """What a block returns, once all its ops were done."""
-        return [_value(known, each) for each in block.outputs]
+        return [_value(known, each, block.shards) for each in block.outputs]
 
     def do(self, op: Op, known: dict[int, Any]) -> None:
         """One op: what it makes is told of and put among what is known."""
         self.at = op
-        inputs = [_value(known, each) for each in op.inputs]
+        inputs = [_value(known, each, op.shards) for each in op.inputs]
         made = self._made(op, inputs)
         for slot, (place, value) in enumerate(zip(op.outputs, made, strict=False)):
-            known[place] = value
-            self._tell(op.name, slot, value)
+            known[place] = self.told(op.name, slot, value)
+
+    def told(self, node: str, slot: int, value: Any) -> Any:
+        """Tell of a tensor; the value to go on with."""
+        self._tell(node, slot, array_of_ref(value) if is_ref(value) else value)
+        return value
 
     def _made(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
+        if op.kind == "shard_map":
+            return self._shard_map(op, inputs)
         if op.kind == "scan":
             return self._scan(op, inputs)
-        if op.kind == "while":
-            return self._while(op, inputs)
-        if op.kind == "cond":
-            branch = min(max(int(inputs[0]), 0), len(op.bodies) - 1)
-            return self.run(op.bodies[branch], inputs[1:])
+        try:
+            if op.kind == "while":
+                return self._while(op, inputs)
+            if op.kind == "cond":
+                branch = min(max(int(_agreed(op, inputs[0])), 0), len(op.bodies) - 1)
+                return self.run(op.bodies[branch], inputs[1:])
+        except Diverging:
+            return self._whole(op, inputs, "its devices go different ways")
         if op.kind == "callback":
             return self._call_back(op, inputs)
         if op.kind == "silent":
             return ()
+        if op.op_type in ("new_ref", "mutable_array"):  # it may take its input's memory
+            inputs = [jnp.copy(each) for each in inputs]
+        return op.compute(inputs)
+
+    def _shard_map(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
+        shards = op.inside
+        assert shards is not None
+        try:
+            given = self._begin_round(op, shards.enter(inputs))
+            return shards.leave(self.run(op.bodies[0], given))
+        except CannotReplay:
+            raise
+        except Exception as error:
+            pass_on(error)
+            self.at = op
+            return self._whole(op, inputs, str(error).partition("\n")[0])
+
+    def _whole(self, op: Op, inputs: Sequence[Any], why: str) -> Sequence[Any]:
+        """Do an op as JAX does it."""
+        if calls_back(op.equation):
+            raise CannotReplay(f"{op.name} calls functions of the program's: it is not done twice")
+        self.wholes.append((op.name, why))
         return op.compute(inputs)
 
     def _scan(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
         params = op.equation.params
         constants, count = scan_counts(params)
         begin = constants + count
-        carried, slices = list(inputs[constants:begin]), inputs[begin:]
+        carried = list(inputs[constants:begin])
         stacked: list[list[Any]] = [[] for _ in op.outputs[count:]]
         order = range(params["length"])
         # NumPy's slices are views: nothing is compiled for each of them.
-        sources = [_sliceable(each) for each in slices]
-        for at in reversed(order) if params["reverse"] else order:
-            given = [*carried, *(_slice(source, at) for source in sources)]
-            self._begin_round(op, given)
-            made = self.run(op.bodies[0], [*inputs[:constants], *given])
-            carried = made[:count]
-            for several, value in zip(stacked, made[count:], strict=True):
-                several.append(value)
+        sources = [_sliceable(each) for each in inputs[begin:]]
+        depth = op.shards.depth if op.shards is not None else 0
+        with self._loop():
+            for at in reversed(order) if params["reverse"] else order:
+                slices = [_slice(source, at, depth) for source in sources]
+                given = self._begin_round(op, [*carried, *slices])
+                made = self.run(op.bodies[0], [*inputs[:constants], *given])
+                carried = made[:count]
+                for several, value in zip(stacked, made[count:], strict=True):
+                    several.append(value)
+                self.rounds[-1] += 1
         results = op.equation.outvars[count:]
         for several in stacked if params["reverse"] else ():
             several.reverse()
         return [
             *carried,
-            *(_stack(each, result.aval) for each, result in zip(stacked, results, strict=True)),
+            *(
+                _stack(each, result.aval, op.shards)
+                for each, result in zip(stacked, results, strict=True)
+            ),
         ]
 
     def _while(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -132,19 +178,32 @@ class Replay:
         begin = tests + params["body_nconsts"]
         carried = list(inputs[begin:])
         test, body = op.bodies
-        while True:
-            self._begin_round(op, carried)
-            (is_going,) = self.run(test, [*inputs[:tests], *carried])
-            if not bool(is_going):
-                return carried
-            carried = self.run(body, [*inputs[tests:begin], *carried])
+        with self._loop():
+            while True:
+                carried = self._begin_round(op, carried)
+                (is_going,) = self.run(test, [*inputs[:tests], *carried])
+                if not bool(_agreed(op, is_going)):
+                    return carried
+                carried = self.run(body, [*inputs[tests:begin], *carried])
+                self.rounds[-1] += 1
 
-    def _begin_round(self, op: Op, given: Sequence[Any]) -> None:
-        for name, value in zip(op.carried, given, strict=True):
-            self._tell(name, 0, value)
+    @contextlib.contextmanager
+    def _loop(self) -> Iterator[None]:
+        self.rounds.append(0)
+        try:
+            yield
+        finally:
+            self.rounds.pop()
+
+    def _begin_round(self, op: Op, given: Sequence[Any]) -> list[Any]:
+        """Tell of what an iteration, or the inside of a ``shard_map``, gets; what it does get."""
+        changed = [self.told(name, 0, value) for name, value in zip(op.carried, given, strict=True)]
         self.at = op
+        return changed
 
     def _call_back(self, op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
+        if op.shards is not None:  # which device has called when isn't known
+            raise CannotReplay(f"{op.name} is called by several devices: it is not done twice")
         try:
             made = self._callbacks.next(op.equation.params["callback"])
         except LookupError:
@@ -156,21 +215,30 @@ class Replay:
         return [jnp.asarray(each) for each in made]
 
 
-def _value(known: Mapping[int, Any], operand: int | Constant) -> Any:
-    return operand.value if isinstance(operand, Constant) else known[operand]
+def _value(known: Mapping[int, Any], operand: int | Constant, shards: Shards | None) -> Any:
+    if not isinstance(operand, Constant):
+        return known[operand]
+    return shards.spread(operand.value) if shards is not None else operand.value
+
+
+def _agreed(op: Op, value: Any) -> Any:
+    return op.shards.agreed(value) if op.shards is not None else value
 
 
 def _sliceable(value: Any) -> Any:
-    return value if is_key(value) else np.asarray(value)
+    return value if is_key(value) or is_spread(value) else np.asarray(value)
 
 
-def _slice(value: Any, at: int) -> Any:
-    return jnp.asarray(value[at]) if isinstance(value, np.ndarray) else value[at]
+def _slice(value: Any, at: int, depth: int) -> Any:
+    found = value[(*(slice(None),) * depth, at)]
+    return jnp.asarray(found) if isinstance(value, np.ndarray) else found
 
 
-def _stack(values: Sequence[Any], aval: Any) -> Any:
+def _stack(values: Sequence[Any], aval: Any, shards: Shards | None) -> Any:
+    depth = shards.depth if shards is not None else 0
     if not values:
-        return jnp.zeros(aval.shape, aval.dtype)
-    if any(map(is_key, values)):
-        return jnp.stack(values)
-    return jnp.asarray(np.stack([np.asarray(each) for each in values]))
+        empty = jnp.zeros(aval.shape, aval.dtype)
+        return shards.spread(empty) if shards is not None else empty
+    if any(is_key(each) or is_spread(each) for each in values):
+        return jnp.stack(values, axis=depth)
+    return jnp.asarray(np.stack([np.asarray(each) for each in values], axis=depth))

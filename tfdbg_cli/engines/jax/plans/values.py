@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,8 +13,9 @@ import numpy as np
 
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
+from tfdbg_cli.engines.jax.private import array_of_ref, is_ref
 
-__all__ = ["as_array", "datum_of", "is_floating", "is_key"]
+__all__ = ["as_array", "datum_of", "is_floating", "is_key", "is_spread"]
 
 
 def is_key(value: Any) -> bool:
@@ -28,30 +32,113 @@ def is_floating(value: Any) -> bool:
     return bool(jax.numpy.issubdtype(dtype, np.inexact))
 
 
+def is_spread(value: Any) -> bool:
+    """Whether some of it is with other processes only."""
+    if not isinstance(value, jax.Array):
+        return False
+    return not value.is_fully_addressable and not value.is_fully_replicated
+
+
+class _OwnPart:
+    """What this process has of an array: a block, with what is between its shards left out.
+
+    Where they are no block, it is the first of them.
+    """
+
+    def __init__(self, value: jax.Array) -> None:
+        # Copies on several devices count once.
+        shards = {str(each.index): each for each in value.addressable_shards}
+        self._shards = list(shards.values())
+        self._cuts = self._find_cuts(value.shape)
+        if math.prod(map(len, self._cuts)) != len(self._shards):
+            del self._shards[1:]
+            self._cuts = self._find_cuts(value.shape)
+        sizes = [[end - begin for begin, end in cuts] for cuts in self._cuts]
+        self.shape = tuple(map(sum, sizes))
+        self._begins = [
+            dict(zip(cuts, itertools.accumulate(each, initial=0), strict=False))
+            for cuts, each in zip(self._cuts, sizes, strict=True)
+        ]
+        places = ", ".join("+".join(f"{b}:{e}" for b, e in cuts) for cuts in self._cuts)
+        self.note = f"[{places}] of {list(value.shape)}; other processes have the rest"
+
+    def _find_cuts(self, shape: tuple[int, ...]) -> list[list[tuple[int, int]]]:
+        return [
+            sorted({part.indices(size)[:2] for part in parts})
+            for size, parts in zip(
+                shape, zip(*(each.index for each in self._shards), strict=True), strict=True
+            )
+        ]
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """The elements."""
+        parts = [_elements(each.data) for each in self._shards]
+        made = np.empty((*self.shape, *parts[0].shape[len(self.shape) :]), parts[0].dtype)
+        for shard, part in zip(self._shards, parts, strict=True):
+            place = []
+            for at, index in enumerate(shard.index):
+                begin = self._begins[at][
+                    next(cut for cut in self._cuts[at] if cut[0] == (index.start or 0))
+                ]
+                place.append(slice(begin, begin + part.shape[at]))
+            made[(*place,)] = part
+        return made
+
+
+def _elements(value: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(jax.random.key_data(value) if is_key(value) else value)
+
+
 def as_array(value: Any) -> Any:
-    """The elements; of keys what they are made of."""
+    """The elements, those that this process has; of keys what they are made of."""
     try:
-        return np.asarray(jax.random.key_data(value) if is_key(value) else value)
+        if is_ref(value):
+            value = array_of_ref(value)
+        if is_spread(value):
+            return _OwnPart(value).read()
+        return _elements(value)
     except Exception as error:  # tokens, deleted or remote arrays
         pass_on(error)
         return InconvertibleTensorProto(f"it can't be read: {error}")
 
 
-def datum_of(name: str, slot: int, value: Any, time: int) -> Datum:
-    """What a dump has of an array; it is read when somebody looks."""
+def datum_of(
+    name: str,
+    slot: int,
+    value: Any,
+    time: int,
+    note: Callable[[Any], str] | None = None,
+    read: Callable[[], Any] | None = None,
+) -> Datum:
+    """What a dump has of an array; it is read when somebody looks.
+
+    Args:
+        name, slot: of the tensor.
+        value: the array.
+        time: at which it was made.
+        note: what there is to say of its elements.
+        read: gives them; ``None``: the array is held.
+    """
+    read = read or functools.partial(as_array, value)
     dtype = getattr(value, "dtype", None)
     if is_key(value) or dtype is None:
-        note = f"of {dtype}" if dtype is not None else ""
-        return Datum(name, slot, functools.partial(as_array, value), timestamp=time, note=note)
+        text = f"of {dtype}" if dtype is not None else ""
+        return Datum(name, slot, read, timestamp=time, note=text)
+    shape = tuple(value.shape)
+    said: str | Callable[[], str] = (lambda: note(read())) if note is not None else ""
+    if is_spread(value):
+        part = _OwnPart(value)
+        shape, said = part.shape, part.note
     return Datum(
         name,
         slot,
-        functools.partial(as_array, value),
+        read,
         timestamp=time,
         device_name=_device(value),
         dtype=np.dtype(dtype).name,
-        shape=tuple(value.shape),
-        nbytes=int(value.size) * np.dtype(dtype).itemsize,
+        shape=shape,
+        nbytes=math.prod(shape) * np.dtype(dtype).itemsize,
+        note=said,
     )
 
 

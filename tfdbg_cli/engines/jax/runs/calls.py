@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import re
 import sys
 from abc import ABC, abstractmethod
@@ -13,14 +14,28 @@ from jax import numpy as jnp
 
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.replay import CallbackResults
-from tfdbg_cli.engines.jax.plans.values import is_key
+from tfdbg_cli.engines.jax.plans.values import is_key, is_spread
 from tfdbg_cli.engines.jax.private import argument_names as names_of
-from tfdbg_cli.engines.jax.private import donated, result_tree, statics, wrapped
+from tfdbg_cli.engines.jax.private import (
+    array_of_ref,
+    donated,
+    is_ref,
+    new_ref,
+    result_tree,
+    statics,
+    wrapped,
+    writes_to_arguments,
+)
+from tfdbg_cli.engines.jax.ranks import AllProcesses
 from tfdbg_cli.engines.jax.runs.owners import hides_names, names_of_arrays
 from tfdbg_cli.engines.kit.sites import argument_names
 from tfdbg_cli.engines.kit.stacks import call_frame, take
 
 __all__ = ["Call", "FunctionCall", "JaxprCall", "Leaf", "leaves_of", "title_of"]
+
+
+_NUMBERS: collections.Counter[str] = collections.Counter()
+_PROCESSES = AllProcesses()
 
 
 class Leaf(NamedTuple):
@@ -31,12 +46,14 @@ class Leaf(NamedTuple):
         value: it.
         argument: the position or the name of the argument that it is in.
         original: the array that the program has given; the value may be a copy of it.
+        is_ref: that is a mutable array, the value what it held before the call.
     """
 
     path: str
     value: Any
     argument: int | str
     original: Any = None
+    is_ref: bool = False
 
 
 class Call(ABC):
@@ -48,6 +65,7 @@ class Call(ABC):
         result: what it has returned.
         error: what it has raised.
         callbacks: what functions of the program's have given to it.
+        written: what the mutable arrays that it gets hold after it, by their paths.
     """
 
     #: Its arguments are lists that a library has made.
@@ -55,11 +73,33 @@ class Call(ABC):
 
     def __init__(self, title: str) -> None:
         self.title = title
+        _NUMBERS[title] += 1
+        self._number = _NUMBERS[title]
+        self._asked = 0
         self.leaves: list[Leaf] = []
         self.result: Any = None
         self.error: BaseException | None = None
         self.callbacks = CallbackResults()
+        self.written: dict[str, Any] = {}
         self._stack = take(call_frame(sys._getframe(1)), None, None)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether what it gets or gives is with several processes, which can only do it together.
+
+        What a call would have given that has failed isn't known.
+        """
+        return any(is_spread(leaf.value) for leaf in self.leaves) or any(
+            is_spread(each) for each in self.outputs
+        )
+
+    def any_process(self, wants: bool) -> bool | None:
+        """Whether one of the processes that make this call wants something.
+
+        ``None``: they don't all ask.
+        """
+        self._asked += 1
+        return _PROCESSES.any(f"{self.title}/{self._number}/{self._asked}", wants)
 
     def frames(self) -> tuple[Frame, ...]:
         """The stack of the call, outermost first."""
@@ -72,6 +112,23 @@ class Call(ABC):
     @abstractmethod
     def keep(self) -> None:
         """Let what it gets be there afterwards: arrays that it may write over are copied."""
+
+    def done(self) -> None:
+        """It is over: what it has written to is looked at before others write to it."""
+        self.written = {
+            leaf.path: array_of_ref(leaf.original) for leaf in self.leaves if leaf.is_ref
+        }
+
+    def can_be_replayed(self) -> bool:
+        """Whether nothing of the program's would be written to once more."""
+        if not writes_to_arguments(self.jaxpr.jaxpr):
+            return True
+        are_kept = any(leaf.is_ref for leaf in self.leaves)
+        return are_kept and not any(map(is_ref, self.jaxpr.consts))
+
+    def values(self) -> list[Any]:
+        """What it was given, to do it once more with."""
+        return [new_ref(leaf.value) if leaf.is_ref else leaf.value for leaf in self.leaves]
 
     def named(self) -> list[Leaf]:
         """The arrays that it gets, as the program calls them; ask while it is being made."""
@@ -99,6 +156,7 @@ class Call(ABC):
     def forget(self) -> None:
         """Hold nothing of the program's."""
         self.leaves = []
+        self.written = {}
         self.result = None
 
     @property
@@ -142,7 +200,7 @@ class FunctionCall(Call):
                 {key: _copied(v, copies) if key in names else v for key, v in kwargs.items()},
             )
         self.leaves = [
-            leaf._replace(original=original)
+            _kept(leaf)._replace(original=original)
             for leaf, original in zip(self.inputs(), originals, strict=True)
         ]
 
@@ -194,11 +252,17 @@ class JaxprCall(Call):
     def keep(self) -> None:
         if self._is_donated:
             self._values = _copied(list(self._values), {})
-        self.leaves = self.inputs()
+        self.leaves = [_kept(leaf) for leaf in self.inputs()]
 
     def forget(self) -> None:
         super().forget()
         self._values = ()
+
+
+def _kept(leaf: Leaf) -> Leaf:
+    if not is_ref(leaf.value):
+        return leaf
+    return leaf._replace(value=array_of_ref(leaf.value), is_ref=True)
 
 
 def title_of(function: Any) -> str:
@@ -246,7 +310,12 @@ def _copied(tree: Any, copies: dict[int, Any]) -> Any:
         if not isinstance(leaf, jax.Array):
             return leaf
         if id(leaf) not in copies:
-            if is_key(leaf):
+            if is_spread(leaf):  # nobody else may copy it now
+                parts = [_copied(shard.data, {}) for shard in leaf.addressable_shards]
+                copies[id(leaf)] = jax.make_array_from_single_device_arrays(
+                    leaf.shape, leaf.sharding, parts
+                )
+            elif is_key(leaf):
                 data = jnp.copy(jax.random.key_data(leaf))
                 copies[id(leaf)] = jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
             else:

@@ -15,10 +15,12 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.jax.plans.holding import Holder
+from tfdbg_cli.engines.jax.plans.names import node_name, part_name
 from tfdbg_cli.engines.jax.plans.plan import Plan
 from tfdbg_cli.engines.jax.plans.replay import Replay
+from tfdbg_cli.engines.jax.plans.shards import Shards
 from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, is_floating
-from tfdbg_cli.engines.jax.private import writes_to_arguments
 from tfdbg_cli.engines.jax.runs.calls import Call, Leaf
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
@@ -52,11 +54,13 @@ class Replayed:
     def __init__(self, watch: Watch) -> None:
         self._matcher = WatchMatcher(watch)
         self._numbering = Numbering()
+        self._holder = Holder(watch.limit)
         self._clock = Clock()
         nodes: list[Node] = []
         self._nodes = nodes
         self._types: dict[str, str] = {}
         self._tensors: dict[int, tuple[str, Any]] = {}
+        self._sharded: dict[str, Shards] = {}
         # Not by way of this: a cycle would keep arrays that the program has let go of.
         self.dump = MemoryDump(lambda: Graph(nodes))
         self.inputs: dict[str, str] = {}
@@ -66,6 +70,8 @@ class Replayed:
         self.notes: list[tuple[str, str]] = []
         self.has_gradients = False
         self.has_loops = False
+        #: The program's other processes don't do it, too.
+        self.is_alone = False
 
     def tensor_name(self, tensor: Any) -> str:
         """``node:slot`` of an array; empty: it is none of these calls'."""
@@ -78,9 +84,19 @@ class Replayed:
     def add(self, call: Call) -> None:
         """Do one more call."""
         closed = call.jaxpr
-        if writes_to_arguments(closed.jaxpr):
-            text = f"{call.title} writes to mutable arrays (jax.new_ref): it is not done twice"
-            self.notes.append(("Incomplete", text))
+        if not call.can_be_replayed():
+            text = (
+                f"{call.title} writes to mutable arrays (jax.new_ref) that are none of its "
+                "arguments: it is not done twice"
+            )
+            self._add_whole(call, text)
+            return
+        if call.is_spread and (self.is_alone or call.any_process(True) is None):
+            text = (
+                f"{call.title} is computed by several processes, which can only do it once more "
+                "together: not all of them were here"
+            )
+            self._add_whole(call, text)
             return
         leaves = call.named()
         given = [self.tensor_name(leaf.value) for leaf in leaves]
@@ -97,17 +113,19 @@ class Replayed:
             node.op_type in ("Carry", "Slice") for node in plan.nodes
         )
         self._nodes += plan.nodes
+        self._sharded.update(plan.sharded)
         self._types.update((node.name, node.op_type) for node in plan.nodes)
         for name, value in plan.constants:
-            self._tell(name, 0, value)
+            self._tell(name, 0, value, is_owned=True)
         for name, known, leaf in zip(plan.input_names, given, leaves, strict=True):
             if name:
-                self._tell(name, 0, leaf.value)
+                self._tell(name, 0, leaf.value, is_owned=True)
                 self._tensors.setdefault(id(leaf.value), (f"{name}:0", leaf.value))
             self.inputs[leaf.path] = known or f"{name}:0"
         replay = self.make_replay(self._tell, call.callbacks.copy(), call.error)
+        values = call.values()
         try:
-            made = replay.run(plan.block, [leaf.value for leaf in leaves])
+            made = replay.run(plan.block, values)
         except Exception as error:
             pass_on(error)
             at = replay.at
@@ -118,8 +136,37 @@ class Replayed:
                 text = f"the replay ended at {at.name}: {error}"
                 self.notes.append(("Incomplete", text.partition("\n")[0]))
             return
+        self.notes += [
+            ("Incomplete", f"{name} was done as one op: {why}") for name, why in replay.wholes
+        ]
+        if self._holder.problem:
+            self.notes.append(("Memory", self._holder.problem))
         if call.error is None:
             self._end(call, plan, made)
+            self._written(call, [leaf for leaf in leaves if leaf.is_ref], plan)
+
+    def _add_whole(self, call: Call, why: str) -> None:
+        """What a call that isn't done again was given and has returned, as one op."""
+        self.notes.append(("Incomplete", why))
+        taken = []
+        for leaf in call.named():
+            tensor = self.tensor_name(leaf.value)
+            if not tensor:
+                name = self._numbering.name(node_name(leaf.path) or "input")
+                self._nodes.append(Node(name, "Argument", attributes={"path": leaf.path}))
+                self._tell(name, 0, leaf.value, is_owned=True)
+                tensor = f"{name}:0"
+            taken.append(tensor)
+            self.inputs[leaf.path] = tensor
+        name = self._numbering.name(part_name(call.title) or "call")
+        self._nodes.append(Node(name, "jit", taken, frames=call.frames))
+        if call.error is not None:
+            self.failed = name
+            return
+        for slot, (path, value) in enumerate(zip(call.output_paths, call.outputs, strict=True)):
+            self._tell(name, slot, value, is_owned=True)
+            self.outputs[f"result{path}"] = f"{name}:{slot}"
+            self.results[f"{name}:{slot}"] = True
 
     def _end(self, call: Call, plan: Plan, made: Sequence[Any]) -> None:
         """What was returned is what was computed: it has the names of that."""
@@ -146,10 +193,26 @@ class Replayed:
                 )
             )
 
-    def _tell(self, node: str, slot: int, value: Any) -> None:
+    def _written(self, call: Call, leaves: Sequence[Leaf], plan: Plan) -> None:
+        """What mutable arrays hold after a call."""
+        for leaf, value in zip(leaves, call.written.values(), strict=False):
+            given = self.inputs[leaf.path]
+            name = self._numbering.name(f"{node_name(leaf.path)}/written")
+            taken = [plan.written.get(given, given)]
+            self._nodes.append(Node(name, "Written", taken, frames=call.frames))
+            self._tell(name, 0, value, is_owned=True)
+            self.outputs[leaf.path] = f"{name}:0"
+            self.results[f"{name}:0"] = True
+
+    def _tell(self, node: str, slot: int, value: Any, is_owned: bool = False) -> None:
+        if is_owned:
+            self._tensors[id(value)] = (f"{node}:{slot}", value)  # held: no other has its id
         if self._matcher.wants(node, self._types.get(node, ""), getattr(value, "dtype", "")):
-            self.dump.add_datum(datum_of(node, slot, value, self._clock.now()))
-        self._tensors[id(value)] = (f"{node}:{slot}", value)  # held: no other has its id
+            shards = self._sharded.get(node)
+            note = shards.note if shards is not None else None
+            # What the program has, or the call itself, takes no more memory.
+            read = None if is_owned else self._holder.hold(value)
+            self.dump.add_datum(datum_of(node, slot, value, self._clock.now(), note, read))
 
 
 def _are_weights(leaves: Sequence[Leaf], jaxpr: Any) -> list[bool]:
@@ -190,6 +253,8 @@ def _distance(value: Any, replayed: Any) -> float:
         return 0.0
     one, other = (as_array(each) for each in (value, replayed))
     if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+        return 0.0
+    if one.shape != other.shape:  # other parts of it are here
         return 0.0
     if one.tobytes() == other.tobytes() or not one.size:
         return 0.0
@@ -259,6 +324,7 @@ class ReplayLevel(CaptureLevel):
     def glimpse(self) -> MemoryDump | None:
         """The calls that are over, done again."""
         made = Replayed(self.watch)
+        made.is_alone = True
         for call in self.calls:
             made.add(call)
         return made.dump if self.calls else None
@@ -291,19 +357,23 @@ class OutputsLevel(ReplayLevel):
     level = OUTPUTS
 
     def finish(self, error: BaseException | None) -> Capture:
-        is_fine = error is None and all(map(_is_fine, self.calls))
-        if not is_fine:
+        # Of each one: others may ask for what this process finds fine.
+        found = [_is_fine(call) for call in self.calls] if error is None else [False]
+        if not all(found):
             return super().finish(error)
         CaptureLevel.finish(self, error)
         return Capture(None, None, filter_passed=False, progress_text="", make_dump=self.make_dump)
 
 
 def _is_fine(call: Call) -> bool:
-    return all(
+    is_fine = all(
         all_finite(found)
-        for value in call.outputs
+        for value in (*call.outputs, *call.written.values())
         if is_floating(value) and isinstance(found := as_array(value), np.ndarray)
     )
+    if call.is_spread:  # where it is bad for one process, all do it again
+        is_fine = not call.any_process(not is_fine) and is_fine
+    return is_fine
 
 
 def _is_of_run(error: BaseException) -> bool:

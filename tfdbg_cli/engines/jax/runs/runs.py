@@ -265,6 +265,7 @@ class JaxRuns(RunLife[OpenRun]):
         if isinstance(watcher, ReplayLevel) and (
             call.error is None or isinstance(call.error, Exception)
         ):
+            call.done()
             watcher.called(call)
 
     @contained

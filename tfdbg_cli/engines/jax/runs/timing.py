@@ -51,8 +51,9 @@ class _Timed(Replayed):
         self.replays.append(made := _TimedReplay(*args))
         return made
 
-    def _tell(self, node: str, slot: int, value: Any) -> None:
-        self._tensors[id(value)] = (f"{node}:{slot}", value)
+    def _tell(self, node: str, slot: int, value: Any, is_owned: bool = False) -> None:
+        if is_owned:
+            self._tensors[id(value)] = (f"{node}:{slot}", value)
 
 
 class TimingLevel(ReplayLevel):

@@ -16,8 +16,26 @@ from tfdbg_cli.engines.jax.stepping.layout import CallLayout
 __all__ = ["gradient_of"]
 
 
+@jax.custom_vjp
+def _pass_on(value: Any, gradient: Any) -> Any:
+    """A value whose gradient is another one, whatever is made of it."""
+    del gradient
+    return value
+
+
+_pass_on.defvjp(
+    lambda value, gradient: (value, gradient),
+    lambda gradient, _: (gradient, jax.numpy.zeros_like(gradient)),
+)
+
+
 def gradient_of(
-    plan: Plan, layout: CallLayout, known: Mapping[int, Any], place: int, maker: int
+    plan: Plan,
+    layout: CallLayout,
+    known: Mapping[int, Any],
+    place: int,
+    maker: int,
+    given: Mapping[int, Any],
 ) -> np.ndarray[Any, Any]:
     """The gradient of the only number that a call returns, or of the first of several.
 
@@ -27,6 +45,7 @@ def gradient_of(
         known: place -> value, at its end.
         place: of the tensor.
         maker: the index of the step that makes it.
+        given: place -> the gradient that was set, of others.
 
     Raises:
         UserError: the call returns no number.
@@ -52,7 +71,9 @@ def gradient_of(
             if changed.isdisjoint(each for each in op.inputs if isinstance(each, int)):
                 continue
             made = op.compute(inputs)
-            values.update(zip(op.outputs, made, strict=True))
+            for each, made_value in zip(op.outputs, made, strict=True):
+                other = given.get(each)
+                values[each] = made_value if other is None else _pass_on(made_value, other)
             changed.update(op.outputs)
         return values[numbers[0]]
 

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from tfdbg_cli.engines.jax.plans.plan import Block, Op, Plan
+from tfdbg_cli.engines.jax.plans.plan import Op, Plan
 from tfdbg_cli.stepping.stepper import Step
 
-__all__ = ["CallLayout"]
+__all__ = ["CallLayout", "InsideTensor"]
+
+_LOOPS = ("scan", "while")
+
+
+class InsideTensor(NamedTuple):
+    """A tensor of the inside of a step.
+
+    Attributes:
+        loops: how many loops it is in.
+        aval: what is known of it before it is computed; of one device in a ``shard_map``.
+        shape: of its array.
+    """
+
+    loops: int
+    aval: Any
+    shape: tuple[int, ...]
 
 
 class CallLayout:
@@ -23,6 +40,7 @@ class CallLayout:
         makers: tensor -> the index of the step that makes it, -1 for an input; those inside of
             loops are among them.
         readers: tensor -> the indices of the steps that read it.
+        inside: what is inside of steps.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -31,13 +49,14 @@ class CallLayout:
         self.places: dict[str, int] = {}
         self.makers: dict[str, int] = {}
         self.readers: dict[str, list[int]] = {}
+        self.inside: dict[str, InsideTensor] = {}
         block = plan.block
         for place in block.inputs:
             self.places[block.tensors[place]] = place
             self.makers[block.tensors[place]] = -1
         for index, op in enumerate(self.ops):
             inputs = [tensor for each in op.inputs if (tensor := block.tensor(each))]
-            inside = [*op.carried, *(each.name for each in _inside(op.bodies))]
+            inside = dict.fromkeys(name for name, _, _ in _inside(op))
             self.steps.append(
                 Step(
                     op.name,
@@ -52,14 +71,28 @@ class CallLayout:
                 self.makers[tensor] = index
             for tensor in dict.fromkeys(inputs):
                 self.readers.setdefault(tensor, []).append(index)
-            for name in op.carried:
-                self.makers[f"{name}:0"] = index
-            for each in _inside(op.bodies):
-                self.makers.update(dict.fromkeys(each.tensors, index))
+            for name, slot, found in _inside(op):
+                self.makers[f"{name}:{slot}"] = index
+                self.inside[f"{name}:{slot}"] = found
+
+    def is_loop(self, index: int) -> bool:
+        """Whether a step is one that has iterations."""
+        return self.ops[index].kind in _LOOPS
 
 
-def _inside(bodies: Sequence[Block]) -> Iterator[Op]:
-    for block in bodies:
-        for op in block.ops:
-            yield op
-            yield from _inside(op.bodies)
+def _inside(op: Op, loops: int = 0) -> Iterator[tuple[str, int, InsideTensor]]:
+    """The tensors inside of an op: node, slot, what is known."""
+    loops += op.kind in _LOOPS
+    shards = op.inside or op.shards
+
+    def known(aval: Any) -> InsideTensor:
+        shape = tuple(getattr(aval, "shape", ()))
+        return InsideTensor(loops, aval, shards.shape(aval) if shards is not None else shape)
+
+    for name, aval in zip(op.carried, op.carried_avals, strict=True):
+        yield name, 0, known(aval)
+    for block in op.bodies:
+        for each in block.ops:
+            for slot, variable in enumerate(each.equation.outvars):
+                yield each.name, slot, known(variable.aval)
+            yield from _inside(each, loops)

@@ -7,6 +7,7 @@ going back is free.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -26,8 +27,8 @@ from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, is_floating, 
 from tfdbg_cli.engines.jax.private import writes_to_arguments
 from tfdbg_cli.engines.jax.runs.calls import Call
 from tfdbg_cli.engines.jax.stepping.gradients import gradient_of
-from tfdbg_cli.engines.jax.stepping.layout import CallLayout
-from tfdbg_cli.engines.jax.stepping.worlds import World
+from tfdbg_cli.engines.jax.stepping.layout import CallLayout, InsideTensor
+from tfdbg_cli.engines.jax.stepping.worlds import Inside, Told, World
 from tfdbg_cli.engines.kit import stepped
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
@@ -44,6 +45,7 @@ class CallStepper(stepped.GraphStepper):
     """
 
     engine_name = "jax"
+    can_iterate = True
     is_over = False
 
     def __init__(self, call: Call) -> None:
@@ -54,6 +56,11 @@ class CallStepper(stepped.GraphStepper):
                 f"{call.title} writes to mutable arrays (jax.new_ref).",
                 "What it does is not done twice.",
             )
+        if call.is_spread:
+            raise CannotStep(
+                f"{call.title} is computed by several processes together.",
+                "Debug the run (run): all of them do it once more, op by op.",
+            )
         leaves = call.named()
         self._plan = Plan(call.jaxpr, [leaf.path for leaf in leaves], caller=call.frames)
         self._layout = CallLayout(self._plan)
@@ -61,10 +68,17 @@ class CallStepper(stepped.GraphStepper):
         self._inputs = dict(zip(self._plan.block.inputs, values, strict=True))
         self._base = World(self._layout.ops, self._inputs, call.callbacks.copy(), call.error)
         self._overrides: dict[str, Any] = {}
+        #: The iterations of the next step that are done, where that is a loop.
+        self._round = 0
+        #: Of the overrides those of what is inside of steps.
+        self._inner: dict[str, Inside] = {}
         self._changed: World | None = None
+        # Place -> the gradient that was set; step -> the tensor of it whose gradient was taken.
+        self._given_gradients: dict[int, Any] = {}
+        self._graded: dict[int, str] = {}
         self._graph = Graph(self._plan.nodes)
         self._start = Clock().now()
-        self._made_dump: tuple[int, World, MemoryDump] | None = None
+        self._made_dump: tuple[int, int, World, MemoryDump] | None = None
         self._capture: Capture | None = None
         self.caveats = tuple(self._caveats())
 
@@ -79,8 +93,8 @@ class CallStepper(stepped.GraphStepper):
             )
         if any(op.bodies for op in ops):
             found.append(
-                "A loop or a branch is one step: what is inside can be looked at, and not be "
-                "overridden."
+                "A loop or a branch is one step; of a loop `step -i` does an iteration. In a loop "
+                "that is inside of another one nothing can be overridden."
             )
         return found
 
@@ -106,6 +120,7 @@ class CallStepper(stepped.GraphStepper):
             others = {
                 place: value
                 for name, value in self._overrides.items()
+                if name not in self._inner
                 if not self._is_computed_value(name, value)
                 for place in [self._layout.places[name]]
             }
@@ -116,9 +131,20 @@ class CallStepper(stepped.GraphStepper):
                 None,
                 self._base,
                 {place: self._device_value(place, value) for place, value in others.items()},
+                self._values_inside(),
             )
             self._changed.reach(self._position)
+            if self._round:  # what fails in a later iteration is told when it is come to
+                with contextlib.suppress(Exception):
+                    self._changed.reach(self._position + 1)
         return self._changed
+
+    def _values_inside(self) -> dict[int, dict[Inside, Any]]:
+        found: dict[int, dict[Inside, Any]] = {}
+        for name, inside in self._inner.items():
+            values = found.setdefault(self._layout.makers[inside.tensor], {})
+            values[inside] = jnp.asarray(self._overrides[name])
+        return found
 
     def _is_computed_value(self, name: str, value: np.ndarray[Any, Any]) -> bool:
         """Whether an override is the very value that is computed."""
@@ -134,16 +160,38 @@ class CallStepper(stepped.GraphStepper):
         return jax.device_put(value, sharding) if sharding is not None else jnp.asarray(value)
 
     def advance(self, iteration: bool = False) -> StepOutcome:
-        del iteration
         self.check_open()
         self.check_not_at_end()
-        index = self._position
-        self._world.reach(index + 1)
-        self._position += 1
-        return StepOutcome(self.steps[index])
+        index, step = self._position, self.steps[self._position]
+        try:
+            self._world.reach(index + 1)
+        except Exception as error:
+            pass_on(error)
+            if iteration and self._iterate(index):
+                return StepOutcome(step, is_partial=True)
+            raise
+        if iteration and self._iterate(index):
+            return StepOutcome(step, is_partial=True)
+        self._position, self._round = index + 1, 0
+        return StepOutcome(step)
+
+    def _iterate(self, index: int) -> bool:
+        """Whether one more iteration was done of a step, and it isn't the last one."""
+        if not self._layout.is_loop(index):
+            return False
+        last = max(
+            (each.rounds[0] for each in self._world.told_of(index) if each.rounds), default=0
+        )
+        if self._round >= last:
+            return False
+        self._round += 1
+        return True
 
     def back(self) -> Step:
         self.check_open()
+        if self._round:
+            self._round -= 1
+            return self.steps[self._position]
         if not self._position:
             raise stepped.no_step_done()
         self._position -= 1
@@ -155,16 +203,23 @@ class CallStepper(stepped.GraphStepper):
         if tensor_name in self._overrides:
             return True
         maker = self._layout.makers.get(tensor_name)
-        if maker is None or maker >= self._position:
+        if maker is None or maker >= self._position + bool(self._round):
             return False
-        return tensor_name in self._layout.places or self._inside(tensor_name) is not None
+        if tensor_name in self._layout.places:
+            return maker < self._position
+        return self._inside(tensor_name) is not None
 
     def _inside(self, tensor_name: str) -> Any:
         """The last value of a tensor inside of a loop; ``None``: its side wasn't taken."""
-        node, _, slot = tensor_name.rpartition(":")
-        told = self._world.told[self._layout.makers[tensor_name]]
-        found = [each.value for each in told if (each.node, each.slot) == (node, int(slot))]
-        return found[-1] if found else None
+        told = self._done_of(self._world, self._layout.makers[tensor_name])
+        return _last(told, tensor_name)
+
+    def _done_of(self, world: World, index: int) -> Sequence[Told]:
+        """What a step has made, as far as it was done."""
+        told = world.told_of(index)
+        if index < self._position:
+            return told
+        return [each for each in told if each.rounds and each.rounds[0] < self._round]
 
     def value(self, tensor_name: str) -> Any:
         """A copy of a value, as an array of NumPy."""
@@ -179,6 +234,14 @@ class CallStepper(stepped.GraphStepper):
         return self._world.known[place] if place is not None else self._inside(tensor_name)
 
     def original(self, tensor_name: str) -> Any | None:
+        inside = self._inner.get(tensor_name)
+        if inside is not None:
+            index = self._layout.makers[inside.tensor]
+            with contextlib.suppress(Exception):  # the call's own
+                self._base.reach(index + 1)
+            told = self._base.told_of(index)
+            found = _last([each for each in told if each.rounds == inside.rounds], inside.tensor)
+            return nobody_elses(as_array(found)) if found is not None else None
         maker = self._layout.makers.get(tensor_name)
         place = self._layout.places.get(tensor_name)
         if maker is None or place is None or maker >= self._position:
@@ -191,6 +254,9 @@ class CallStepper(stepped.GraphStepper):
         return nobody_elses(as_array(self._base.known[place]))
 
     def shape(self, tensor_name: str) -> tuple[int, ...] | None:
+        inside = self._layout.inside.get(tensor_name)
+        if inside is not None:
+            return inside.shape
         aval = self._aval(tensor_name)
         return tuple(aval.shape) if aval is not None else None
 
@@ -211,30 +277,53 @@ class CallStepper(stepped.GraphStepper):
 
     def override(self, tensor_name: str, value: Any) -> None:
         self.check_open()
-        array = self._fitted(tensor_name, value)
-        self._overrides[tensor_name] = array
+        self.check_known(tensor_name, self._layout.makers)
+        inside = self._layout.inside.get(tensor_name)
+        if inside is None:
+            self.check_unread(tensor_name)
+            aval = self._aval(tensor_name)
+            shape = tuple(getattr(aval, "shape", ()))
+            self._overrides[tensor_name] = _fitted(tensor_name, value, aval, shape)
+        else:
+            place = self._place_inside(tensor_name, inside)
+            array = _fitted(tensor_name, value, inside.aval, inside.shape)
+            name = f"{tensor_name} (#{place.rounds[0]})" if place.rounds else tensor_name
+            self._overrides[name], self._inner[name] = array, place
         self._changed = None
 
-    def _fitted(self, tensor_name: str, value: Any) -> np.ndarray[Any, Any]:
-        layout = self._layout
-        self.check_known(tensor_name, layout.makers)
-        if layout.makers[tensor_name] >= 0:
-            self.check_inside(tensor_name, layout.makers[tensor_name])
-        self.check_unread(tensor_name)
-        aval = self._aval(tensor_name)
-        if is_key(aval):
+    def _place_inside(self, tensor_name: str, inside: InsideTensor) -> Inside:
+        """Which of the values of a tensor inside of a step can be meant by now."""
+        index = self._layout.makers[tensor_name]
+        step = self.steps[index]
+        self._check_to_come(index, tensor_name)
+        if not inside.loops:
+            return Inside(tensor_name, ())
+        if inside.loops > 1 or not self._layout.is_loop(index):
+            self.check_inside(tensor_name, index)
+        if index > self._position:
             raise UserError(
-                f"{tensor_name} is made of random keys, which no array can stand for.",
-                "Override what the keys are made of, or what is drawn with them.",
+                f"{tensor_name} is made in each iteration of {step.node}.",
+                f"`cont {step.node}` goes there and `step -i` through it: an override is that of "
+                "the next iteration.",
             )
-        dtype = np.dtype(getattr(aval, "dtype", type(aval)))
-        given = np.asarray(value) if isinstance(value, jax.Array) else value
-        return fitted_array(tensor_name, given, dtype, tuple(getattr(aval, "shape", ())))
+        return Inside(tensor_name, (self._round,))
+
+    def _check_to_come(self, index: int, name: str) -> None:
+        if index < self._position:
+            raise UserError(f"{name} was used in {self.steps[index].node}.", "`step -b` goes back.")
 
     def take_back(self, tensor_name: str) -> None:
         self.check_open()
         stepped.check_overridden(tensor_name, self._overrides)
-        self.check_unread(tensor_name)
+        inside = self._inner.get(tensor_name)
+        if inside is None:
+            self.check_unread(tensor_name)
+        else:
+            index = self._layout.makers[inside.tensor]
+            self._check_to_come(index, tensor_name)
+            if index == self._position and inside.rounds and inside.rounds[0] < self._round:
+                raise UserError(f"{tensor_name} is done.", "`step -b` goes back.")
+            del self._inner[tensor_name]
         del self._overrides[tensor_name]
         self._changed = None
 
@@ -250,6 +339,24 @@ class CallStepper(stepped.GraphStepper):
     # Gradients.
 
     def gradient(self, tensor_name: str) -> Any:
+        place, maker = self._graded_place(tensor_name)
+        for inside in self._inner.values():
+            if self._layout.makers[inside.tensor] > maker:
+                raise UserError(
+                    f"{inside.tensor} is overridden inside of a later step: of such there is no "
+                    "gradient.",
+                    "restore takes the override back.",
+                )
+        if place in self._given_gradients:
+            return np.array(self._given_gradients[place])
+        self._world.reach(len(self.steps))
+        known, given = self._world.known, self._given_gradients
+        found = gradient_of(self._plan, self._layout, known, place, maker, given)
+        self._graded[maker] = tensor_name
+        return found
+
+    def _graded_place(self, tensor_name: str) -> tuple[int, int]:
+        """The place of a tensor that has a gradient, and the step that makes it."""
         if not self.has(tensor_name):
             raise KeyError(tensor_name)
         place = self._layout.places.get(tensor_name)
@@ -260,13 +367,27 @@ class CallStepper(stepped.GraphStepper):
             )
         if not is_floating(self._raw(tensor_name)):
             raise UserError(f"{tensor_name} is no floating point number: it has no gradient.")
-        self._world.reach(len(self.steps))
-        return gradient_of(
-            self._plan, self._layout, self._world.known, place, self._layout.makers[tensor_name]
-        )
+        return place, self._layout.makers[tensor_name]
+
+    def set_gradient(self, tensor_name: str, value: Any) -> None:
+        place, maker = self._graded_place(tensor_name)
+        earlier = next((name for at, name in self._graded.items() if at < maker), None)
+        if earlier is not None:
+            raise UserError(
+                f"The gradient with respect to {tensor_name} can't be changed any more: that of "
+                f"{earlier} was made with it.",
+                "Set it before that is read.",
+            )
+        own = self._raw(tensor_name)
+        title = f"The gradient of {tensor_name}"
+        self._given_gradients[place] = jnp.asarray(_fitted(title, value, own, np.shape(own)))
+
+    def is_gradient_open(self, tensor_name: str) -> bool:
+        return all(at >= self._layout.makers[tensor_name] for at in self._graded)
 
     def has_gradient(self, tensor_name: str, *, is_to_set: bool = False) -> bool:
-        return not is_to_set and self.has(tensor_name)
+        del is_to_set
+        return self.has(tensor_name)
 
     # What there is.
 
@@ -279,19 +400,21 @@ class CallStepper(stepped.GraphStepper):
     def dump(self) -> MemoryDump:
         world = self._world
         known = self._made_dump
-        if known is not None and known[:2] == (self._position, world):
-            return known[2]
+        if known is not None and known[:3] == (self._position, self._round, world):
+            return known[3]
         dump = MemoryDump(self._graph)
         at = self._start
         for name, value in self._plan.constants:
             dump.add_datum(datum_of(name, 0, value, at))
         for name, place in zip(self._plan.input_names, self._plan.block.inputs, strict=True):
             dump.add_datum(datum_of(name, 0, world.known[place], at))
-        for told in world.told[: self._position]:
-            for each in told:
+        for index in range(self._position + bool(self._round)):
+            for each in self._done_of(world, index):
                 at += 1
-                dump.add_datum(datum_of(each.node, each.slot, each.value, at))
-        self._made_dump = (self._position, world, dump)
+                shards = self._plan.sharded.get(each.node)
+                note = shards.note if shards is not None else None
+                dump.add_datum(datum_of(each.node, each.slot, each.value, at, note))
+        self._made_dump = (self._position, self._round, world, dump)
         return dump
 
     # The ends.
@@ -310,6 +433,7 @@ class CallStepper(stepped.GraphStepper):
         except Exception as raised:
             pass_on(raised)
             error = error if world is self._base else raised
+        self._round = 0
         if error is None and world is self._base:
             self._position = len(self.steps)
             return Capture(self._call.result, self.dump())
@@ -335,6 +459,7 @@ class CallStepper(stepped.GraphStepper):
     def discard(self) -> Capture:
         """The call as it was made."""
         self._overrides.clear()
+        self._inner.clear()
         self._changed = None
         self._capture = None
         return self.finish()
@@ -346,3 +471,24 @@ class CallStepper(stepped.GraphStepper):
         self.check_open()
         self._capture = Capture(None, self.dump())
         self.is_over = True
+
+
+def _last(told: Sequence[Told], tensor_name: str) -> Any:
+    """The last value of a tensor; ``None``: there is none."""
+    node, _, slot = tensor_name.rpartition(":")
+    found = [each.value for each in told if (each.node, each.slot) == (node, int(slot))]
+    return found[-1] if found else None
+
+
+def _fitted(
+    tensor_name: str, value: Any, aval: Any, shape: tuple[int, ...]
+) -> np.ndarray[Any, Any]:
+    """A value that a tensor is to have, as the array that it can be."""
+    if is_key(aval):
+        raise UserError(
+            f"{tensor_name} is made of random keys, which no array can stand for.",
+            "Override what the keys are made of, or what is drawn with them.",
+        )
+    dtype = np.dtype(getattr(aval, "dtype", type(aval)))
+    given = np.asarray(value) if isinstance(value, jax.Array) else value
+    return fitted_array(tensor_name, given, dtype, shape)

@@ -3,20 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tfdbg_cli.engines.jax.plans.plan import Constant, Op
 from tfdbg_cli.engines.jax.plans.replay import CallbackResults, Replay
 
-__all__ = ["Told", "World"]
+__all__ = ["Inside", "Told", "World"]
 
 
 class Told(NamedTuple):
-    """A tensor that was computed, at one moment."""
+    """A tensor that was computed, at one moment.
+
+    Attributes:
+        rounds: the iteration of each loop that it is in, the outermost first.
+    """
 
     node: str
     slot: int
     value: Any
+    rounds: tuple[int, ...] = ()
+
+
+class Inside(NamedTuple):
+    """A tensor of the inside of a loop or a branch, in one iteration.
+
+    Attributes:
+        tensor: its name.
+        rounds: as of `Told`.
+    """
+
+    tensor: str
+    rounds: tuple[int, ...]
+
+
+class _ChangedReplay(Replay):
+    """Goes on with other values.
+
+    Attributes:
+        others: of the op that is done: the values that tensors inside of it have instead.
+    """
+
+    others: Mapping[Inside, Any] = MappingProxyType({})
+
+    def told(self, node: str, slot: int, value: Any) -> Any:
+        value = self.others.get(Inside(f"{node}:{slot}", (*self.rounds,)), value)
+        return super().told(node, slot, value)
 
 
 class World:
@@ -29,6 +61,7 @@ class World:
         error: of the call itself.
         base: the call without other values; ``None``: this is it.
         others: place -> the value that it has instead.
+        inside: index of an op -> the values that tensors inside of it have instead.
 
     Attributes:
         known: place -> value.
@@ -44,21 +77,30 @@ class World:
         error: BaseException | None,
         base: World | None = None,
         others: Mapping[int, Any] | None = None,
+        inside: Mapping[int, Mapping[Inside, Any]] | None = None,
     ) -> None:
         self._ops = ops
         self._others = others or {}
+        self._inside = inside or {}
         self._base = base
         self.known: dict[int, Any] = {**values, **self._others}
         self.changed: set[int] = set(self._others)
         self.told: list[list[Told]] = []
         self.computed: set[int] = set()
         self._now: list[Told] = []
-        self._replay = Replay(self._tell, callbacks, error)
+        self._begun = -1
+        self._replay = _ChangedReplay(self._tell, callbacks, error)
 
     @property
     def done(self) -> int:
         """How many ops were done."""
         return len(self.told)
+
+    def told_of(self, index: int) -> Sequence[Told]:
+        """What an op has made; of the one that has failed, what it had made before."""
+        if index < self.done:
+            return self.told[index]
+        return self._now if index == self._begun else ()
 
     def reach(self, count: int) -> None:
         """Do as many ops, if they aren't done.
@@ -71,8 +113,10 @@ class World:
 
     def _do(self, index: int) -> None:
         op, base = self._ops[index], self._base
-        self._now = []
-        if base is not None and (op.op_type == "io_callback" or not self._is_changed(op)):
+        self._begun, self._now = index, []
+        self._replay.others = self._inside.get(index, {})
+        is_changed = self._is_changed(op) or index in self._inside
+        if base is not None and (op.op_type == "io_callback" or not is_changed):
             base.reach(index + 1)  # it is as it was, or not done twice
             self._now = list(base.told[index])
             self.known.update((place, base.known[place]) for place in op.outputs)
@@ -104,7 +148,7 @@ class World:
         return any(not isinstance(each, Constant) and each in self.changed for each in op.inputs)
 
     def _tell(self, node: str, slot: int, value: Any) -> None:
-        self._now.append(Told(node, slot, value))
+        self._now.append(Told(node, slot, value, (*self._replay.rounds,)))
 
 
 def _value(known: Mapping[int, Any], operand: int | Constant) -> Any:

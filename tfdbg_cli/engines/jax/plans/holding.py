@@ -1,0 +1,97 @@
+"""Keeps the values of a replay: in memory, and on disk what ``--dump-limit`` has no room for."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import IO, Any
+
+import numpy as np
+
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.engines.jax.plans.values import as_array
+
+__all__ = ["Holder"]
+
+
+class _Held:
+    """A value: the array itself, or where its elements are in the file."""
+
+    __slots__ = ("file", "kind", "offset", "shape", "size", "value")
+
+    def __init__(self, value: Any, size: int) -> None:
+        self.value, self.size = value, size
+        self.file: IO[bytes] | None = None
+        self.offset = 0
+        self.kind: np.dtype[Any] = np.dtype(bool)
+        self.shape: tuple[int, ...] = ()
+
+    def read(self) -> Any:
+        """The elements."""
+        if self.file is None:
+            return as_array(self.value)
+        self.file.seek(self.offset)
+        data = self.file.read(self.size)
+        return np.frombuffer(data, self.kind).reshape(self.shape)
+
+
+class Holder:
+    """The values of one run.
+
+    Args:
+        limit: bytes in memory; the oldest values beyond it go to disk. ``None``: no limit.
+
+    Attributes:
+        problem: why more than that is in memory; empty: it isn't.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._bytes = 0
+        self._end = 0
+        self._file: IO[bytes] | None = None
+        self._order: deque[_Held] = deque()
+        self._known: dict[int, _Held] = {}
+        self.problem = ""
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes of the values on disk."""
+        return self._end
+
+    def hold(self, value: Any) -> Callable[[], Any]:
+        """Keep a value of ours; what reads it."""
+        held = self._known.get(id(value))
+        if held is not None:
+            return held.read
+        held = _Held(value, int(getattr(value, "nbytes", 0) or 0))
+        if self._limit is None or not held.size:
+            return held.read
+        self._known[id(value)] = held
+        self._order.append(held)
+        self._bytes += held.size
+        while self._bytes > self._limit and self._order and not self.problem:
+            self._spill(self._order.popleft())
+        return held.read
+
+    def _spill(self, held: _Held) -> None:
+        array = as_array(held.value)
+        self._bytes -= held.size
+        del self._known[id(held.value)]
+        if not isinstance(array, np.ndarray):  # it says why it can't be read
+            return
+        try:
+            if self._file is None:
+                # Open for as long as the values are held.
+                self._file = tempfile.TemporaryFile(prefix="tfdbg_")  # noqa: SIM115
+                weakref.finalize(self, self._file.close)
+            self._file.seek(self._end)
+            self._file.write(np.ascontiguousarray(array).tobytes())
+        except (OSError, MemoryError) as error:
+            self.problem = f"values stay in memory, above --dump-limit: {one_line(error)}"
+            return
+        held.kind, held.shape, held.size = array.dtype, array.shape, array.nbytes
+        held.offset, held.file, held.value = self._end, self._file, None
+        self._end += array.nbytes
