@@ -9,7 +9,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from tfdbg_cli.engines.jax.plans.plan import Block, Constant, Op
-from tfdbg_cli.engines.jax.plans.values import is_key
+from tfdbg_cli.engines.jax.plans.values import chosen, is_key
 from tfdbg_cli.engines.jax.private import scan_counts
 
 __all__ = ["CallbackResults", "CannotReplay", "Replay"]
@@ -135,9 +135,13 @@ class Replay:
         while True:
             self._begin_round(op, carried)
             (is_going,) = self.run(test, [*inputs[:tests], *carried])
-            if not bool(is_going):
+            goes = np.asarray(is_going)
+            if not goes.any():
                 return carried
-            carried = self.run(body, [*inputs[tests:begin], *carried])
+            made = self.run(body, [*inputs[tests:begin], *carried])
+            if goes.ndim:  # those of a batch that are through stay as they are
+                made = [chosen(goes, new, old) for new, old in zip(made, carried, strict=True)]
+            carried = made
 
     def _begin_round(self, op: Op, given: Sequence[Any]) -> None:
         for name, value in zip(op.carried, given, strict=True):

@@ -48,6 +48,7 @@ class Call(ABC):
         result: what it has returned.
         error: what it has raised.
         callbacks: what functions of the program's have given to it.
+        seconds: how long it took until it returned, tracing and compiling included.
     """
 
     #: Its arguments are lists that a library has made.
@@ -59,6 +60,7 @@ class Call(ABC):
         self.result: Any = None
         self.error: BaseException | None = None
         self.callbacks = CallbackResults()
+        self.seconds = 0.0
         self._stack = take(call_frame(sys._getframe(1)), None, None)
 
     def frames(self) -> tuple[Frame, ...]:

@@ -25,13 +25,15 @@ from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
 from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 
-__all__ = ["OUTPUTS", "OutputsLevel", "ReplayLevel", "Replayed"]
+__all__ = ["INCOMPLETE", "OUTPUTS", "OutputsLevel", "ReplayLevel", "Replayed"]
 
 # What an array is part of ends here in its path.
 _ROOT = re.compile(r"[.\[/]")
 
 #: What comes out of compiled functions, and what is bad op by op afterwards.
 OUTPUTS = "outputs"
+#: What is said of a run that could not be done again to its end.
+INCOMPLETE = "Incomplete"
 
 
 class Replayed:
@@ -78,7 +80,7 @@ class Replayed:
         closed = call.jaxpr
         if writes_to_arguments(closed.jaxpr):
             text = f"{call.title} writes to mutable arrays (jax.new_ref): it is not done twice"
-            self.notes.append(("Incomplete", text))
+            self.notes.append((INCOMPLETE, text))
             return
         leaves = call.named()
         given = [self.tensor_name(leaf.value) for leaf in leaves]
@@ -114,7 +116,7 @@ class Replayed:
             self.failed = at.name
             if call.error is None:
                 text = f"the replay ended at {at.name}: {error}"
-                self.notes.append(("Incomplete", text.partition("\n")[0]))
+                self.notes.append((INCOMPLETE, text.partition("\n")[0]))
             return
         if call.error is None:
             self._end(call, plan, made)
@@ -267,7 +269,12 @@ class ReplayLevel(CaptureLevel):
             if self.replayed.has_loops:
                 info.fetches = list(self.replayed.results)
             info.outputs = {**info.outputs, **self.replayed.outputs}
-            info.details = [*info.details, *self.replayed.notes]
+            info.details = [*info.details, *self.notes]
+
+    @property
+    def notes(self) -> list[tuple[str, str]]:
+        """What else there is to say of what was done again."""
+        return self.replayed.notes if self.replayed is not None else []
 
     @property
     def has_gradients(self) -> bool | None:
@@ -289,11 +296,14 @@ class OutputsLevel(ReplayLevel):
     level = OUTPUTS
 
     def finish(self, error: BaseException | None) -> Capture:
-        is_fine = error is None and all(map(_is_fine, self.calls))
-        if not is_fine:
+        if error is not None or not self.is_fine():
             return super().finish(error)
         CaptureLevel.finish(self, error)
         return Capture(None, None, filter_passed=False, progress_text="", make_dump=self.make_dump)
+
+    def is_fine(self) -> bool:
+        """Whether nothing bad is known of."""
+        return all(map(_is_fine, self.calls))
 
 
 def _is_fine(call: Call) -> bool:
