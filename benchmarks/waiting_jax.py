@@ -2,12 +2,15 @@
 
     python benchmarks/waiting_jax.py [--rounds N] [--steps N]
 
-Each way is a process of its own, and they take turns; told is the median step of the best round.
+Each way is a process of its own, and they take turns; told is the median step of the best round,
+its time and what it took of all cores (which tells more on a busy machine), and for the level of
+ops what XLA took to compile the step and its twin.
 Needs jax and optax.
 """
 
 import argparse
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -16,6 +19,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+OPS = "  at the level of ops"
+_COMPILED = re.compile(r"XLA compilation of jit\((step|tfdbg_cli_health)\) in ([\d.]+) sec")
 
 
 def program(steps: int, is_donating: bool) -> None:
@@ -51,13 +56,14 @@ def program(steps: int, is_donating: bool) -> None:
         return optax.apply_updates(params, updates), state, loss
 
     compiled = jax.jit(step, donate_argnums=(0, 1) if is_donating else ())
-    times = []
+    times, worked = [], []
     for _ in range(steps):
-        begin = time.perf_counter()
+        begin, cpu = time.perf_counter(), time.process_time()
         params, state, loss = compiled(params, state, x, y)
         loss.block_until_ready()
         times.append(time.perf_counter() - begin)
-    print(f"step {statistics.median(times[5:])} first {times[0]}")
+        worked.append(time.process_time() - cpu)
+    print(f"step {statistics.median(times[5:])} {statistics.median(worked[5:])} {times[0]}")
 
 
 def main() -> None:
@@ -76,8 +82,13 @@ def main() -> None:
         "plain": ([], {}),
         "jax_debug_nans": ([], {"JAX_DEBUG_NANS": "True"}),
         "run -f has_inf_or_nan": ([*debugger, "run -f has_inf_or_nan"], {}),
+        OPS: (
+            [*debugger, "config set level ops", "-c", "run -f has_inf_or_nan"],
+            {"JAX_LOG_COMPILES": "True"},
+        ),
     }
-    best: dict[str, tuple[float, float]] = {}
+    compiling: dict[str, float] = {}
+    best: dict[str, tuple[float, ...]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(options.rounds):
             for name, (words, more) in ways.items():
@@ -88,12 +99,17 @@ def main() -> None:
                 done = subprocess.run(
                     command, env=environment | more, capture_output=True, text=True, check=True
                 )
+                if name == OPS:
+                    for what, seconds in _COMPILED.findall(done.stderr):
+                        compiling[what] = min(compiling.get(what, 1e9), float(seconds))
                 line = next(each for each in done.stdout.splitlines() if each.startswith("step "))
-                _, step, _, first = line.split()
-                best[name] = min(best.get(name, (1e9, 1e9)), (float(step), float(first)))
-    plain = best["plain"][0]
-    for name, (step, first) in best.items():
-        print(f"{name:24} {1000 * step:8.2f} ms  {step / plain:5.2f}x   first {first:5.2f} s")
+                told = map(float, line.split()[1:])
+                best[name] = tuple(map(min, best.get(name, (1e9, 1e9, 1e9)), told))
+    plain = best["plain"]
+    for name, (step, worked, first) in best.items():
+        ratios = f"{step / plain[0]:5.2f}x   of all cores {worked / plain[1]:5.2f}x"
+        print(f"{name:24} {1000 * step:8.2f} ms  {ratios}   first {first:5.2f} s")
+    print(", ".join(f"compiling {what} {took:.2f} s" for what, took in compiling.items()))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.comparing.alignment import align, read_map
 from tfdbg_cli.comparing.bars import Bars, make_bars, read_rules
 from tfdbg_cli.comparing.comparison import Comparison
-from tfdbg_cli.comparing.gaps import beyond, difference, gap
+from tfdbg_cli.comparing.gaps import Gap, beyond, difference, gap
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump

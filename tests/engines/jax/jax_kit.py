@@ -5,6 +5,7 @@ import contextlib
 import jax
 import numpy as np
 
+from tfdbg_cli.common.settings import all_fields
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.jax.engine import ENGINE
@@ -14,6 +15,7 @@ from tfdbg_cli.testing.engine_contract import _Hosts
 
 __all__ = ["Found", "bits", "program", "waiting", "watched"]
 
+_SETTINGS = {field.name: field.default for field in all_fields()}
 _FILTERS = {"has_inf_or_nan": has_inf_or_nan, "origin_of_nonfinite": origin_of_nonfinite}
 
 
@@ -29,9 +31,15 @@ def watched(watch=None):
         undo()
 
 
-def waiting(name="has_inf_or_nan"):
-    """As ``run -f`` waits."""
-    return watched(Watch(filter_name=name, predicate=_FILTERS[name]))
+@contextlib.contextmanager
+def waiting(name="has_inf_or_nan", level="auto"):
+    """As ``run -f`` waits, with the setting level."""
+    ENGINE.configure({**_SETTINGS, "level": level}.__getitem__)
+    try:
+        with watched(Watch(filter_name=name, predicate=_FILTERS[name])) as hosts:
+            yield hosts
+    finally:
+        ENGINE.configure(_SETTINGS.__getitem__)
 
 
 class Found:

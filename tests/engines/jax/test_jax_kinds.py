@@ -57,6 +57,15 @@ def while_loop():
     return jax.jit(lambda x: step((0, x)))(_ones(3))
 
 
+@case("while/log", "while/cond/lt")
+def while_under_vmap():
+    def until(x):
+        step = functools.partial(lax.while_loop, lambda c: c[0] < x)
+        return step(lambda c: (c[0] + 1, c[1] + jnp.log(c[1] + 2)), (0.0, x))
+
+    return jax.jit(jax.vmap(until))(jnp.array([1.0, 3.0]))
+
+
 @case("scan/add")
 def fori_loop():
     return jax.jit(lambda x: lax.fori_loop(0, 4, lambda i, c: c + i, x))(_ones(3))

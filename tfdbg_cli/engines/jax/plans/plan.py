@@ -23,7 +23,17 @@ from tfdbg_cli.engines.jax.private import (
 )
 from tfdbg_cli.engines.kit.numbering import Numbering
 
-__all__ = ["Block", "Constant", "Op", "Plan", "computes_gradients"]
+__all__ = [
+    "CALLBACKS",
+    "SILENT",
+    "Block",
+    "Constant",
+    "Op",
+    "Plan",
+    "called_jaxpr",
+    "computes_gradients",
+    "value_of",
+]
 
 # Equations that do nothing but what is in a jaxpr of theirs.
 _CALLS = frozenset(
@@ -36,7 +46,7 @@ _BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 #: Those that call functions of the program's.
 CALLBACKS = frozenset(["io_callback", "pure_callback"])
 #: Those that are there for what they do, and compute nothing.
-_SILENT = frozenset(["debug_callback", "debug_print"])
+SILENT = frozenset(["debug_callback", "debug_print"])
 #: Those that read and write mutable arrays.
 _OF_REFS = frozenset(["get", "swap", "addupdate"])
 _LONGEST_TEXT = 200
@@ -112,7 +122,7 @@ class Op:
         self.kind = primitive if primitive in ("scan", "while", "cond") else ""
         if primitive in CALLBACKS:
             self.kind = "callback"
-        elif primitive in _SILENT:
+        elif primitive in SILENT:
             self.kind = "silent"
 
     @property
@@ -299,7 +309,7 @@ class Plan:
                 here = Scope(modules_of(source), here.is_gradient)
             inputs = [_read(known, each) for each in equation.invars]
             frames = _frames(source, caller)
-            called = _called(equation)
+            called = called_jaxpr(equation)
             if called is not None:
                 inner = dict(zip(called.jaxpr.invars, inputs, strict=True))
                 for variable, value in zip(called.jaxpr.constvars, called.consts, strict=True):
@@ -461,7 +471,7 @@ def computes_gradients(jaxpr: Any) -> bool:
     for equation in jaxpr.eqns:
         if "transpose(" in scope_of(equation.source_info):
             return True
-        called = _called(equation)
+        called = called_jaxpr(equation)
         if called is not None and computes_gradients(called.jaxpr):
             return True
     return False
@@ -470,15 +480,18 @@ def computes_gradients(jaxpr: Any) -> bool:
 def _read(known: Mapping[Any, int | Constant], operand: Any) -> int | Constant:
     if not isinstance(operand, core.Literal):
         return known[operand]
-    value = operand.val
-    return Constant(
-        value
-        if hasattr(value, "shape")
-        else np.asarray(value, getattr(operand.aval, "dtype", None))
-    )
+    return Constant(value_of(operand))
 
 
-def _called(equation: Any) -> Any:
+def value_of(literal: Any) -> Any:
+    """What is written down as an operand, as an array of its dtype."""
+    value = literal.val
+    if hasattr(value, "shape"):
+        return value
+    return np.asarray(value, getattr(literal.aval, "dtype", None))
+
+
+def called_jaxpr(equation: Any) -> Any:
     """What an equation calls, where it does nothing else; ``None``: it does something itself."""
     if equation.primitive.name not in _CALLS:
         return None

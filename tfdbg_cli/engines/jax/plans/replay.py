@@ -12,7 +12,7 @@ from jax import numpy as jnp
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.engines.jax.plans.plan import Block, Constant, Op
 from tfdbg_cli.engines.jax.plans.shards import Diverging, Shards
-from tfdbg_cli.engines.jax.plans.values import is_key, is_spread
+from tfdbg_cli.engines.jax.plans.values import chosen, is_key, is_spread
 from tfdbg_cli.engines.jax.private import array_of_ref, calls_back, is_ref, scan_counts
 
 __all__ = ["CallbackResults", "CannotReplay", "Replay"]
@@ -182,9 +182,13 @@ class Replay:
             while True:
                 carried = self._begin_round(op, carried)
                 (is_going,) = self.run(test, [*inputs[:tests], *carried])
-                if not bool(_agreed(op, is_going)):
+                goes = np.asarray(_agreed(op, is_going))
+                if not goes.any():
                     return carried
-                carried = self.run(body, [*inputs[tests:begin], *carried])
+                made = self.run(body, [*inputs[tests:begin], *carried])
+                if goes.ndim:  # those of a batch that are through stay as they are
+                    made = [chosen(goes, new, old) for new, old in zip(made, carried, strict=True)]
+                carried = made
                 self.rounds[-1] += 1
 
     @contextlib.contextmanager

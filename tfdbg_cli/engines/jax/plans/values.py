@@ -15,7 +15,7 @@ from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.engines.jax.private import array_of_ref, is_ref
 
-__all__ = ["as_array", "datum_of", "is_floating", "is_key", "is_spread"]
+__all__ = ["as_array", "chosen", "datum_of", "is_floating", "is_key", "is_spread"]
 
 
 def is_key(value: Any) -> bool:
@@ -100,6 +100,11 @@ def as_array(value: Any) -> Any:
     except Exception as error:  # tokens, deleted or remote arrays
         pass_on(error)
         return InconvertibleTensorProto(f"it can't be read: {error}")
+
+
+def chosen(goes: Any, new: Any, old: Any) -> Any:
+    """Of a batch the new ones where they go on, and the old ones elsewhere."""
+    return jax.numpy.where(goes.reshape(goes.shape + (1,) * (new.ndim - goes.ndim)), new, old)
 
 
 def datum_of(

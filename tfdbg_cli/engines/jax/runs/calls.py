@@ -66,6 +66,7 @@ class Call(ABC):
         error: what it has raised.
         callbacks: what functions of the program's have given to it.
         written: what the mutable arrays that it gets hold after it, by their paths.
+        seconds: how long it took until it returned, tracing and compiling included.
     """
 
     #: Its arguments are lists that a library has made.
@@ -81,6 +82,7 @@ class Call(ABC):
         self.error: BaseException | None = None
         self.callbacks = CallbackResults()
         self.written: dict[str, Any] = {}
+        self.seconds = 0.0
         self._stack = take(call_frame(sys._getframe(1)), None, None)
 
     @property

@@ -27,13 +27,15 @@ from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
 from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 
-__all__ = ["OUTPUTS", "OutputsLevel", "ReplayLevel", "Replayed"]
+__all__ = ["INCOMPLETE", "OUTPUTS", "OutputsLevel", "ReplayLevel", "Replayed"]
 
 # What an array is part of ends here in its path.
 _ROOT = re.compile(r"[.\[/]")
 
 #: What comes out of compiled functions, and what is bad op by op afterwards.
 OUTPUTS = "outputs"
+#: What is said of a run that could not be done again to its end.
+INCOMPLETE = "Incomplete"
 
 
 class Replayed:
@@ -134,10 +136,10 @@ class Replayed:
             self.failed = at.name
             if call.error is None:
                 text = f"the replay ended at {at.name}: {error}"
-                self.notes.append(("Incomplete", text.partition("\n")[0]))
+                self.notes.append((INCOMPLETE, text.partition("\n")[0]))
             return
         self.notes += [
-            ("Incomplete", f"{name} was done as one op: {why}") for name, why in replay.wholes
+            (INCOMPLETE, f"{name} was done as one op: {why}") for name, why in replay.wholes
         ]
         if self._holder.problem:
             self.notes.append(("Memory", self._holder.problem))
@@ -147,7 +149,7 @@ class Replayed:
 
     def _add_whole(self, call: Call, why: str) -> None:
         """What a call that isn't done again was given and has returned, as one op."""
-        self.notes.append(("Incomplete", why))
+        self.notes.append((INCOMPLETE, why))
         taken = []
         for leaf in call.named():
             tensor = self.tensor_name(leaf.value)
@@ -335,7 +337,12 @@ class ReplayLevel(CaptureLevel):
             if self.replayed.has_loops:
                 info.fetches = list(self.replayed.results)
             info.outputs = {**info.outputs, **self.replayed.outputs}
-            info.details = [*info.details, *self.replayed.notes]
+            info.details = [*info.details, *self.notes]
+
+    @property
+    def notes(self) -> list[tuple[str, str]]:
+        """What else there is to say of what was done again."""
+        return self.replayed.notes if self.replayed is not None else []
 
     @property
     def has_gradients(self) -> bool | None:
@@ -357,12 +364,16 @@ class OutputsLevel(ReplayLevel):
     level = OUTPUTS
 
     def finish(self, error: BaseException | None) -> Capture:
-        # Of each one: others may ask for what this process finds fine.
-        found = [_is_fine(call) for call in self.calls] if error is None else [False]
-        if not all(found):
+        if error is not None or not self.is_fine():
             return super().finish(error)
         CaptureLevel.finish(self, error)
         return Capture(None, None, filter_passed=False, progress_text="", make_dump=self.make_dump)
+
+    def is_fine(self) -> bool:
+        """Whether nothing bad is known of."""
+        # Of each one: others may ask for what this process finds fine.
+        found = [_is_fine(call) for call in self.calls]
+        return all(found)
 
 
 def _is_fine(call: Call) -> bool:

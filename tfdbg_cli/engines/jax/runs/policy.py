@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.jax.runs.levels import OUTPUTS, OutputsLevel, ReplayLevel
-from tfdbg_cli.engines.kit.levels import FULL, MODULES, CaptureLevel
+from tfdbg_cli.engines.jax.runs.ops_level import OpsLevel
+from tfdbg_cli.engines.jax.twins.twins import Twins
+from tfdbg_cli.engines.kit.levels import FULL, MODULES, RECORDS, CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
 
 __all__ = ["JaxPolicy"]
@@ -14,12 +19,22 @@ class JaxPolicy(CapturePolicy):
     """While a filter for nan and infinities is awaited, what functions return is looked at.
 
     Doing them again op by op takes many times as long as they do: that is for what is bad, and for
-    those who ask for values.
+    those who ask for values. In between, at the level of ops, a twin of each function is computed
+    beside it, which tells whether anything in it is bad; that is for those who ask for it, too.
+
+    Args:
+        setting: the value of a setting.
     """
+
+    def __init__(self, setting: Callable[[str], Any]) -> None:
+        super().__init__(setting)
+        self._twins = Twins()
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
         del costs
-        return ReplayLevel(watch) if level == FULL else OutputsLevel(watch)
+        if level == FULL:
+            return ReplayLevel(watch)
+        return OpsLevel(watch, self._twins) if level == RECORDS else OutputsLevel(watch)
 
     def obstacle(self, kind: str, costs: RunCosts) -> str:
         return ""
@@ -31,5 +46,7 @@ class JaxPolicy(CapturePolicy):
     def reason(self, watcher: CaptureLevel, kind: str) -> str:
         found = super().reason(watcher, kind)
         if watcher.level == OUTPUTS and self.setting("level") == "auto":
-            return f"{found}: config set level values for all that is computed on the way"
+            return f"{found}: config set level ops has what is computed on the way looked at, too"
+        if isinstance(watcher, OpsLevel) and watcher.lacks:
+            return f"{found}: {watcher.lack}"
         return found

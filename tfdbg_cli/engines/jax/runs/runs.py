@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -187,6 +188,7 @@ class JaxRuns(RunLife[OpenRun]):
         if run.watcher is not None:
             self._before(call)
         self._inside = call
+        began = time.perf_counter()
         try:
             result = call.result = plain()
         except BaseException as error:
@@ -208,6 +210,7 @@ class JaxRuns(RunLife[OpenRun]):
                     self.close_run()
             raise
         self._inside = None
+        call.seconds = time.perf_counter() - began
         self._after(call)
         if run.prompted is not None:
             capture = self._stepped(run.prompted, call)

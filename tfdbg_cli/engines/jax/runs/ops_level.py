@@ -1,0 +1,131 @@
+"""Calls of compiled functions that are looked at by twins of these."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.dumps.datum import Datum
+from tfdbg_cli.dumps.finite import all_finite
+from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.jax.runs.calls import Call
+from tfdbg_cli.engines.jax.runs.levels import INCOMPLETE, OUTPUTS, OutputsLevel
+from tfdbg_cli.engines.jax.twins.twins import Twin, Twins
+
+__all__ = ["OPS", "OpsLevel"]
+
+#: What comes out of compiled functions, and whether anything in them is bad.
+OPS = "ops"
+# A new twin is waited for so many times as long as the call itself has taken, with its compiling.
+_PATIENCE = 2.0
+
+
+class OpsLevel(OutputsLevel):
+    """What calls return, and whether anything in them is bad; then they are done again op by op.
+
+    Args:
+        watch: what was asked for.
+        twins: of the program's functions.
+
+    Attributes:
+        lacks: why calls are not looked into, with their names.
+    """
+
+    level = OPS
+
+    def __init__(self, watch: Watch, twins: Twins) -> None:
+        super().__init__(watch)
+        self.lacks: dict[str, str] = {}
+        self._asked = watch.filter_name, watch.exclude
+        self._twins = twins
+        self._told: list[tuple[Call, Twin, Any]] = []
+        self._news: list[tuple[Call, Twin, set[int]]] = []
+
+    def called(self, call: Call) -> None:
+        super().called(call)
+        if call.error is not None:
+            return
+        twin = None
+        try:
+            values, results, closed = [leaf.value for leaf in call.leaves], call.outputs, call.jaxpr
+            twin = self._twins.of(closed, values, results, _PATIENCE * call.seconds)
+            flags = twin.flags(closed.consts, values, results)
+        except Exception as error:
+            self._refuse(call, twin, error)
+            return
+        if twin.lack:
+            self._lack(call, twin.lack)
+        elif flags is not None:
+            self._told.append((call, twin, flags))
+
+    def is_fine(self) -> bool:
+        if not super().is_fine():
+            return False
+        self._news = [each for each in map(self._new_flags, self._told) if each is not None]
+        return not self._news
+
+    def finish(self, error: BaseException | None) -> Capture:
+        capture = super().finish(error)
+        if self._news:
+            self._judge(capture)
+        if capture.filter_passed is False and self.lacks:
+            capture.progress_text = f"none in the outputs; {self.lack}"
+        return capture
+
+    @property
+    def lack(self) -> str:
+        """Why calls are not looked into; empty: they are."""
+        return "; ".join(f"{title}: {why}" for title, why in self.lacks.items())
+
+    def _new_flags(self, told: tuple[Call, Twin, Any]) -> tuple[Call, Twin, set[int]] | None:
+        """Those that are set and weren't in vain before; ``None``: none is."""
+        call, twin, flags = told
+        try:
+            found = twin.bad(flags)
+        except Exception as error:
+            self._refuse(call, twin, error)
+            return None
+        if twin.lack:
+            self._lack(call, twin.lack)
+        news = found - twin.excused.get(self._asked, set())
+        return (call, twin, news) if news else None
+
+    def _judge(self, capture: Capture) -> None:
+        """Whether what twins have told of is what was waited for."""
+        made, watch = capture.dump, self.watch
+        assert made is not None
+        assert watch.predicate is not None
+        exclude = re.compile(watch.exclude) if watch.exclude else None
+        capture.filter_passed = bool(made.find(watch.predicate, 1, exclude, lambda *_: None))
+        if capture.filter_passed:
+            return
+        # A mask that is -inf is no origin of anything: that is known from now on.
+        for _, twin, news in self._news:
+            twin.excused.setdefault(self._asked, set()).update(news)
+        if not any(map(_is_bad, made.data())):
+            titles = ", ".join(dict.fromkeys(call.title for call, _, _ in self._news))
+            notes = [text for label, text in self.notes if label == INCOMPLETE]
+            why = notes[0] if notes else "it isn't there when its ops are done one by one"
+            capture.gap = f"{titles} made a nan or an infinity, but {why}"
+        capture.dump, capture.make_dump = None, lambda: made
+        capture.progress_text = "none that counts"
+
+    def _refuse(self, call: Call, twin: Twin | None, error: Exception) -> None:
+        pass_on(error)
+        why = f"its twin can't be computed: {one_line(error)}"
+        if twin is not None:
+            twin.refuse(why)
+        self._lack(call, why)
+
+    def _lack(self, call: Call, why: str) -> None:
+        self.level = OUTPUTS
+        self.lacks.setdefault(call.title, why)
+
+
+def _is_bad(datum: Datum) -> bool:
+    value = datum.get_tensor()
+    return isinstance(value, np.ndarray) and not all_finite(value)

@@ -1,0 +1,261 @@
+"""Which tensors of a jaxpr have to be looked at to know that none of them is bad.
+
+What is bad in a tensor is in what an op makes of it, too, if the op hands it on in any case: it is
+looked at where it gets to, if at all. What a function returns is looked at by whoever has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend import core
+
+from tfdbg_cli.engines.jax.plans.plan import SILENT, called_jaxpr
+from tfdbg_cli.engines.jax.private import scan_counts
+from tfdbg_cli.engines.jax.twins.loops import is_inexact, is_unsure, variables
+
+__all__ = ["Checked", "Checks", "checks_of"]
+
+#: Ops that make nothing bad of what is clean: what they get is looked at where it is made.
+_CLEAN = frozenset(
+    """
+        abs argmax argmin asinh atan atan2 broadcast_in_dim cbrt ceil clamp complex concatenate conj
+        copy copy_p cos cummax cummin device_put dynamic_slice dynamic_update_slice erf erfc
+        expand_dims floor imag iota is_finite layout_constraint logistic max mesh_cast min neg
+        optimization_barrier pad pcast pvary real reduce_max reduce_min reduce_precision reshard
+        reshape rev round scatter select_n sharding_constraint sign sin slice sort split squeeze
+        stop_gradient tanh top_k transpose
+    """.split()  # noqa: SIM905 (a line for each would be a page)
+)
+#: Ops with something bad in all that they make if there is something bad in one of these operands;
+#: none: in any of them. What forgets an infinity (1 / x, exp, a comparison) isn't here, nor what
+#: takes only a part.
+_HANDING_ON: dict[str, tuple[int, ...]] = dict.fromkeys(
+    """
+        abs acos add add_any asin asinh cbrt ceil complex concatenate conj copy copy_p cos cosh
+        dot_general floor log log1p mul neg reduce_precision round sin sinh sqrt square sub tan
+    """.split(),  # noqa: SIM905
+    (),
+) | dict.fromkeys(
+    """
+        broadcast_in_dim conv_general_dilated convert_element_type cumprod cumsum div expand_dims
+        integer_pow layout_constraint mesh_cast pad pcast pvary reduce_prod reduce_sum rem reshape
+        reshard rev scatter-add sharding_constraint split squeeze stop_gradient transpose
+    """.split(),  # noqa: SIM905
+    (0,),
+)
+_HANDING_ON["dynamic_update_slice"] = (1,)
+#: Those dtypes have the range of the largest numbers that programs compute with, and infinities.
+_WIDE = frozenset(["float32", "float64", "complex64", "complex128"])
+_WITH_INFINITIES = _WIDE | {"bfloat16", "float16"}
+
+
+class Checked:
+    """An equation that the function computes.
+
+    Attributes:
+        equation: it.
+        slots: of its results, those to be looked at.
+        bodies: what it calls, or does again and again, or one of which it does.
+    """
+
+    __slots__ = ("bodies", "equation", "slots")
+
+    def __init__(self, equation: Any, slots: Sequence[int], bodies: Sequence[Checks] = ()) -> None:
+        self.equation, self.slots, self.bodies = equation, slots, bodies
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything is to be looked at."""
+        return bool(self.slots) or any(body.are_needed for body in self.bodies)
+
+    @property
+    def has_unsure(self) -> bool:
+        """Whether it is a loop that has to be ended, or has one in it."""
+        return is_unsure(self.equation) or any(body.have_unsure for body in self.bodies)
+
+
+class Checks:
+    """What is to be looked at in a jaxpr.
+
+    Attributes:
+        jaxpr: it.
+        equations: those of it that anybody uses, in their order.
+    """
+
+    __slots__ = ("_told", "equations", "jaxpr")
+
+    def __init__(self, jaxpr: Any, equations: Sequence[Checked], told: set[Any]) -> None:
+        self.jaxpr, self.equations, self._told = jaxpr, equations, told
+
+    @property
+    def told(self) -> list[bool]:
+        """Of which of its arguments these tell."""
+        return [each in self._told for each in self.jaxpr.invars]
+
+    @property
+    def inputs(self) -> list[int]:
+        """The others, which have to be looked at themselves: places among constants, arguments."""
+        variables = [*self.jaxpr.constvars, *self.jaxpr.invars]
+        return [
+            at
+            for at, each in enumerate(variables)
+            if each not in self._told and is_inexact(each.aval)
+        ]
+
+    @property
+    def are_needed(self) -> bool:
+        """Whether anything is to be looked at."""
+        return any(each.is_needed for each in self.equations)
+
+    @property
+    def have_unsure(self) -> bool:
+        """Whether a loop among these has to be ended."""
+        return any(each.has_unsure for each in self.equations)
+
+
+def checks_of(jaxpr: Any, told: Sequence[bool], used: Sequence[bool]) -> Checks:
+    """The fewest tensors of a jaxpr that tell of all others.
+
+    Args:
+        jaxpr: it.
+        told: which of its results are looked at anyway.
+        used: which of its results anybody uses.
+    """
+    return _Search(jaxpr, told, used).checks()
+
+
+class _Search:
+    """Goes through a jaxpr from its end."""
+
+    def __init__(self, jaxpr: Any, told: Sequence[bool], used: Sequence[bool]) -> None:
+        self._jaxpr = jaxpr
+        self._told = _chosen(jaxpr.outvars, told)
+        self._used = _chosen(jaxpr.outvars, used)
+        self._bodies: dict[str, Callable[[Any], Sequence[Checks]]] = {
+            "cond": self._condition,
+            "scan": self._scan,
+            "while": self._while,
+        }
+
+    def checks(self) -> Checks:
+        found = []
+        for equation in reversed(self._jaxpr.eqns):
+            is_used = any(each in self._used for each in equation.outvars)
+            # What writes to a mutable array of the function's own is read later.
+            is_doing = equation.effects and equation.primitive.name not in SILENT
+            if is_used or is_doing:
+                self._used.update(variables(equation.invars))
+                found.append(self._checked(equation))
+        return Checks(self._jaxpr, found[::-1], self._told)
+
+    def _checked(self, equation: Any) -> Checked:
+        name = equation.primitive.name
+        called = called_jaxpr(equation)
+        if called is not None:
+            body = checks_of(called.jaxpr, self._are_told(equation), self._are_used(equation))
+            self._tell(equation.invars, body.told)
+            return Checked(equation, (), (body,))
+        if name in self._bodies:
+            return Checked(equation, (), self._bodies[name](equation))
+        floating = [at for at, each in enumerate(equation.outvars) if is_inexact(each.aval)]
+        slots = [at for at in floating if equation.outvars[at] not in self._told]
+        if _makes_nothing_bad(equation):
+            slots = []
+        self._told.update(equation.outvars[at] for at in slots)
+        if floating and all(equation.outvars[at] in self._told for at in floating):
+            self._told.update(variables(_handed_on(equation)))
+        return Checked(equation, slots)
+
+    def _condition(self, equation: Any) -> Sequence[Checks]:
+        told, used = self._are_told(equation), self._are_used(equation)
+        bodies = [checks_of(each.jaxpr, told, used) for each in equation.params["branches"]]
+        in_all = [all(each) for each in zip(*(body.told for body in bodies), strict=True)]
+        self._tell(equation.invars[1:], in_all)
+        return bodies
+
+    def _scan(self, equation: Any) -> Sequence[Checks]:
+        constants, count = scan_counts(equation.params)
+        jaxpr = equation.params["jaxpr"].jaxpr
+        told, used = self._are_told(equation), self._are_used(equation)
+        body = _again(jaxpr, constants, count, told, [True] * count + used[count:])
+        if equation.params["length"]:
+            self._tell(equation.invars, body.told)
+        return (body,)
+
+    def _while(self, equation: Any) -> Sequence[Checks]:
+        tests, own = equation.params["cond_nconsts"], equation.params["body_nconsts"]
+        told = self._are_told(equation)
+        test = checks_of(equation.params["cond_jaxpr"].jaxpr, [False], [True])
+        body = _again(equation.params["body_jaxpr"].jaxpr, own, len(told), told, [True] * len(told))
+        # It may be done not once: the carry is then what is returned, and the rest isn't used.
+        going = equation.invars[tests + own :]
+        both = [a and b for a, b in zip(told, body.told[own:], strict=True)]
+        self._tell(going, both)
+        return test, body
+
+    def _are_told(self, equation: Any) -> list[bool]:
+        return [each in self._told for each in equation.outvars]
+
+    def _are_used(self, equation: Any) -> list[bool]:
+        return [each in self._used for each in equation.outvars]
+
+    def _tell(self, operands: Sequence[Any], told: Sequence[bool]) -> None:
+        self._told |= _chosen(operands, told)
+
+
+def _again(
+    jaxpr: Any, constants: int, count: int, told: Sequence[bool], used: Sequence[bool]
+) -> Checks:
+    """The body of a loop: what goes round is told of where both who has it in the end tells of it,
+    and the next iteration."""
+    told = list(told)
+    while True:
+        body = checks_of(jaxpr, told, used)
+        both = [
+            a and b for a, b in zip(told, body.told[constants : constants + count], strict=False)
+        ]
+        if both == told[:count]:
+            return body
+        told[:count] = both
+
+
+def _makes_nothing_bad(equation: Any) -> bool:
+    name, params = equation.primitive.name, equation.params
+    if name == "gather":  # what is out of bounds may be filled with nan
+        return "FILL" not in str(params.get("mode"))
+    if name == "convert_element_type":
+        given = equation.invars[0].aval.dtype
+        is_widest = str(given) in ("float64", "complex128")
+        return str(params["new_dtype"]) in _WIDE and not is_widest
+    return name in _CLEAN
+
+
+def _handed_on(equation: Any) -> Sequence[Any]:
+    """Operands of which the results tell."""
+    name, params, operands = equation.primitive.name, equation.params, equation.invars
+    places = _HANDING_ON.get(name)
+    if places is None or any(0 in getattr(each.aval, "shape", ()) for each in equation.outvars):
+        return ()
+    if name == "integer_pow" and params["y"] <= 0:
+        return ()
+    if name == "pad" and any(min(low, high) < 0 for low, high, _ in params["padding_config"]):
+        return ()
+    if name == "conv_general_dilated":
+        is_dense = {*params["window_strides"], *params["rhs_dilation"]} <= {1}
+        if not is_dense or any(min(low, high) < 0 for low, high in params["padding"]):
+            return ()
+    if name == "convert_element_type":
+        is_dropped = is_inexact(operands[0].aval) and (
+            operands[0].aval.dtype.kind == "c" != np.dtype(params["new_dtype"]).kind
+        )
+        if str(params["new_dtype"]) not in _WITH_INFINITIES or is_dropped:
+            return ()
+    return [operands[at] for at in places] if places else operands
+
+
+def _chosen(operands: Sequence[Any], flags: Sequence[bool]) -> set[Any]:
+    pairs = zip(operands, flags, strict=True)
+    return {each for each, flag in pairs if flag and not isinstance(each, core.Literal)}
