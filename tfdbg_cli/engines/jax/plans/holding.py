@@ -16,24 +16,36 @@ from tfdbg_cli.engines.jax.plans.values import as_array
 __all__ = ["Holder"]
 
 
+class _SpillFile:
+    """A file that is closed when nobody has values in it any more.
+
+    Raises:
+        OSError: there is no place for one.
+    """
+
+    def __init__(self) -> None:
+        self.file: IO[bytes] = tempfile.TemporaryFile(prefix="tfdbg_")  # noqa: SIM115
+        weakref.finalize(self, self.file.close)
+
+
 class _Held:
     """A value: the array itself, or where its elements are in the file."""
 
-    __slots__ = ("file", "kind", "offset", "shape", "size", "value")
+    __slots__ = ("kind", "offset", "shape", "size", "spill", "value")
 
     def __init__(self, value: Any, size: int) -> None:
         self.value, self.size = value, size
-        self.file: IO[bytes] | None = None
+        self.spill: _SpillFile | None = None
         self.offset = 0
         self.kind: np.dtype[Any] = np.dtype(bool)
         self.shape: tuple[int, ...] = ()
 
     def read(self) -> Any:
         """The elements."""
-        if self.file is None:
+        if self.spill is None:
             return as_array(self.value)
-        self.file.seek(self.offset)
-        data = self.file.read(self.size)
+        self.spill.file.seek(self.offset)
+        data = self.spill.file.read(self.size)
         return np.frombuffer(data, self.kind).reshape(self.shape)
 
 
@@ -51,7 +63,7 @@ class Holder:
         self._limit = limit
         self._bytes = 0
         self._end = 0
-        self._file: IO[bytes] | None = None
+        self._spilled: _SpillFile | None = None
         self._order: deque[_Held] = deque()
         self._known: dict[int, _Held] = {}
         self.problem = ""
@@ -83,15 +95,14 @@ class Holder:
         if not isinstance(array, np.ndarray):  # it says why it can't be read
             return
         try:
-            if self._file is None:
-                # Open for as long as the values are held.
-                self._file = tempfile.TemporaryFile(prefix="tfdbg_")  # noqa: SIM115
-                weakref.finalize(self, self._file.close)
-            self._file.seek(self._end)
-            self._file.write(np.ascontiguousarray(array).tobytes())
+            if self._spilled is None:
+                self._spilled = _SpillFile()
+            file = self._spilled.file
+            file.seek(self._end)
+            file.write(np.ascontiguousarray(array).tobytes())
         except (OSError, MemoryError) as error:
             self.problem = f"values stay in memory, above --dump-limit: {one_line(error)}"
             return
         held.kind, held.shape, held.size = array.dtype, array.shape, array.nbytes
-        held.offset, held.file, held.value = self._end, self._file, None
+        held.offset, held.spill, held.value = self._end, self._spilled, None
         self._end += array.nbytes
