@@ -284,12 +284,11 @@ def difference(first: _Array, second: _Array) -> Difference:
             if left.dtype.kind != "c":
                 flips += int(np.count_nonzero((left < 0) & (right > 0) | (left > 0) & (right < 0)))
             both = np.isfinite(left) & np.isfinite(right)
-            # What two elements of float32 are apart is no float32 always.
-            is_exact = (
-                "f" not in (kinds := plain.dtype.kind + other.dtype.kind) and "c" not in kinds
-            )
-            apart = _apart(plain, other) if is_exact else np.abs(left - right)
+            are_whole = not {plain.dtype.kind, other.dtype.kind} & set("fc")
+            apart = _apart(plain, other) if are_whole else np.abs(left - right)
             most = max(most, float(apart.max(initial=0, where=both)))
+            if left.dtype.kind != "c":
+                flips += int(np.count_nonzero((left < 0) & (right > 0) | (left > 0) & (right < 0)))
             if not both.all():
                 left, right = (np.where(both, each, 0) for each in (left, right))
             size = np.abs(left)
