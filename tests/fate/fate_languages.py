@@ -81,6 +81,7 @@ def odd(tree):
 def end():
     print("end", np.random.rand(), random.random(), calls, len(traces))
     show(a, b, c, w, jax.random.key_data(key))
+model(w, a)  # not only at the end
 """
 _JAX_LINES = (
     "{n} = {n} * {m}",
@@ -231,6 +232,7 @@ def valued(x):
 def end():
     print("end", np.random.rand(), random.random())
     show(a, b, c, state, *run(np.ones(3, np.float32)))
+run(a)  # not only at the end
 """
 _ONNX_LINES = (
     "{n} = {n} * {m}",

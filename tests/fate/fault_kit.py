@@ -311,6 +311,8 @@ class Faults:
             # Python drops it then, and prints so; no line of that is to be ours.
             if b"/tfdbg_cli/" not in done.stderr:
                 done = replace(done, stderr=self._plain.stderr)
+            if self._checks and done.status == 3:  # the check's own
+                done = replace(done, status=self._plain.status)
             return [compare(self._plain, done)]
         lines = []
         if done.status != -getattr(signal, mode):

@@ -175,12 +175,6 @@ def shard_map():
 
 
 @case("log")
-def not_compiled_at_all():
-    with jax.disable_jit():
-        return jax.jit(jnp.log)(_ones(2))
-
-
-@case("log")
 def ahead_of_time():
     return jax.jit(jnp.log).lower(_ones(2)).compile()(_ones(2))
 
@@ -556,6 +550,22 @@ def test_a_run_is_timed_op_by_op():
     assert [device.name for device in dump.profile().devices] == ["CPU:0"]
     assert {"scan/add", "mul"} <= dump.graph().nodes.keys()
     assert "done one by one" in dump.warnings[0]
+
+
+def test_what_is_not_compiled_at_all_is_called_once():
+    calls = []
+
+    @jax.jit
+    def by_hand(x):
+        calls.append(x.shape)
+        return jnp.log(x) if x.sum() > 0 else x  # no tracer has such a sum
+
+    with watched() as hosts:
+        with jax.disable_jit():
+            by_hand(_ones(2))
+        assert (len(calls), hosts.starts) == (1, [])
+        jax.jit(jnp.log)(_ones(2))
+        assert len(hosts.ends) == 1
 
 
 def test_arrays_that_the_program_lets_go_of_are_gone():

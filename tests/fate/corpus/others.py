@@ -52,6 +52,20 @@ for n in range(3):
     gone = weakref.ref(f(jnp.full(3, float(n))))
     print(gone() is None)
 
+#%% jax_not_compiled
+import jax
+import jax.numpy as jnp
+@jax.jit
+def f(x):
+    print("in f")
+    return jnp.log(x) if x.sum() > 0 else -x
+with jax.disable_jit():
+    print(f(jnp.ones(2)), f(jnp.zeros(2)))
+try:
+    f(jnp.ones(2))
+except jax.errors.TracerBoolConversionError as error:
+    print(type(error).__name__)
+
 #%% jax_training
 import jax
 import jax.numpy as jnp

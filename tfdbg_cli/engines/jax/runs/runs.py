@@ -240,9 +240,11 @@ class JaxRuns(RunLife[OpenRun]):
         try:
             if self.is_idle() or not self.is_here() or not is_clean():
                 return False
+            # Python itself computes then, op by op, and to trace the function would be to call it.
+            is_python: bool = jax.config.jax_disable_jit  # type: ignore[attr-defined]
             if self._run is not None:
-                return is_part()
-            is_run = is_program(function)
+                return not is_python and is_part()
+            is_run = not is_python and is_program(function)
         except Exception as error:
             pass_on(error)
             self.give_up(error)
