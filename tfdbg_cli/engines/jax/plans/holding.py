@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.engines.jax.plans.values import as_array
+from tfdbg_cli.engines.jax.plans.values import as_array, is_key
 
 __all__ = ["Holder"]
 
@@ -78,7 +78,8 @@ class Holder:
         held = self._known.get(id(value))
         if held is not None:
             return held.read
-        held = _Held(value, int(getattr(value, "nbytes", 0) or 0))
+        # Of keys not every JAX knows how large they are, and they are small.
+        held = _Held(value, 0 if is_key(value) else int(getattr(value, "nbytes", 0) or 0))
         if self._limit is None or not held.size:
             return held.read
         self._known[id(value)] = held

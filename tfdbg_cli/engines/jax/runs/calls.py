@@ -18,6 +18,7 @@ from tfdbg_cli.engines.jax.plans.values import is_key, is_spread
 from tfdbg_cli.engines.jax.private import argument_names as names_of
 from tfdbg_cli.engines.jax.private import (
     array_of_ref,
+    distributed_state,
     donated,
     is_ref,
     new_ref,
@@ -34,6 +35,7 @@ from tfdbg_cli.engines.kit.stacks import call_frame, take
 __all__ = ["Call", "FunctionCall", "JaxprCall", "Leaf", "leaves_of", "title_of"]
 
 
+# How many calls there were of each function: they are the same calls in all processes.
 _NUMBERS: collections.Counter[str] = collections.Counter()
 _PROCESSES = AllProcesses()
 
@@ -91,6 +93,8 @@ class Call(ABC):
 
         What a call would have given that has failed isn't known.
         """
+        if distributed_state() is None:  # most programs: nothing is looked at
+            return False
         return any(is_spread(leaf.value) for leaf in self.leaves) or any(
             is_spread(each) for each in self.outputs
         )
