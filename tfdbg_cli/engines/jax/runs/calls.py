@@ -135,17 +135,18 @@ class FunctionCall(Call):
 
     def keep(self) -> None:
         positions, names = donated(self.function)
-        originals = [leaf.value for leaf in self.inputs()]
-        if positions or names:
-            args, kwargs = self._given
-            copies: dict[int, Any] = {}
-            self._given = (
-                [_copied(v, copies) if at in positions else v for at, v in enumerate(args)],
-                {key: _copied(v, copies) if key in names else v for key, v in kwargs.items()},
-            )
+        self.leaves = self.inputs()
+        if not positions and not names:
+            return
+        args, kwargs = self._given
+        copies: dict[int, Any] = {}
+        self._given = (
+            [_copied(v, copies) if at in positions else v for at, v in enumerate(args)],
+            {key: _copied(v, copies) if key in names else v for key, v in kwargs.items()},
+        )
         self.leaves = [
-            leaf._replace(original=original)
-            for leaf, original in zip(self.inputs(), originals, strict=True)
+            leaf._replace(original=before.value)
+            for leaf, before in zip(self.inputs(), self.leaves, strict=True)
         ]
 
     @property
