@@ -16,6 +16,7 @@ from jax.stages import Lowered
 from jax_kit import Found, bits, waiting
 
 from tfdbg_cli.engines.jax.plans.replay import Replay
+from tfdbg_cli.testing import engine_contract
 
 ROOT = Path(__file__).parents[3]
 LONG = 60.0
@@ -181,6 +182,29 @@ def test_what_is_known_to_be_a_mask_is_not_replayed_again(monkeypatch):
         attend(ONES, mask)
     assert len(replays) == count
     assert not hosts.ends
+
+
+def test_it_says_so_where_only_what_xla_made_of_it_is_bad(monkeypatch):
+    gaps, plainly = [], engine_contract._Host.on_run_end
+
+    def on_run_end(host, request):
+        gaps.append(request.gap)
+        return plainly(host, request)
+
+    monkeypatch.setattr(engine_contract._Host, "on_run_end", on_run_end)
+
+    @jax.jit
+    def function(x):
+        return jnp.clip((x * 1e30) * 1e30, 0, 1)  # XLA multiplies by 1e60
+
+    with waiting(level="ops") as hosts:
+        end = time.monotonic() + LONG
+        while not any(gaps) and time.monotonic() < end:
+            function(ONES * 1e-30)
+        function(ONES * 1e-30)
+    assert not hosts.ends
+    (gap,) = filter(None, gaps)  # it is known from then on
+    assert gap.endswith("it isn't there when its ops are done one by one")
 
 
 def test_a_loop_that_might_not_end_another_time_is_left(monkeypatch):

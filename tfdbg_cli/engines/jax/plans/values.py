@@ -20,8 +20,7 @@ __all__ = ["as_array", "chosen", "datum_of", "is_floating", "is_key", "is_spread
 
 def is_key(value: Any) -> bool:
     """Whether it is made of random keys with a type of their own."""
-    dtype = getattr(value, "dtype", None)
-    return dtype is not None and jax.numpy.issubdtype(dtype, jax.dtypes.extended)
+    return _is_of(getattr(value, "dtype", None), jax.dtypes.extended)
 
 
 def is_floating(value: Any) -> bool:
@@ -29,7 +28,12 @@ def is_floating(value: Any) -> bool:
     dtype = getattr(value, "dtype", None)
     if dtype is None:
         return isinstance(value, float | complex)
-    return bool(jax.numpy.issubdtype(dtype, np.inexact))
+    return _is_of(dtype, np.inexact)
+
+
+@functools.lru_cache(maxsize=256)  # it is asked of all that each call returns
+def _is_of(dtype: Any, kind: Any) -> bool:
+    return dtype is not None and bool(jax.numpy.issubdtype(dtype, kind))
 
 
 def is_spread(value: Any) -> bool:

@@ -197,17 +197,19 @@ class FunctionCall(Call):
 
     def keep(self) -> None:
         positions, names = donated(self.function)
-        originals = [leaf.value for leaf in self.inputs()]
-        if positions or names:
-            args, kwargs = self._given
-            copies: dict[int, Any] = {}
-            self._given = (
-                [_copied(v, copies) if at in positions else v for at, v in enumerate(args)],
-                {key: _copied(v, copies) if key in names else v for key, v in kwargs.items()},
-            )
+        given = self.inputs()
+        if not positions and not names:
+            self.leaves = [_kept(leaf) for leaf in given]
+            return
+        args, kwargs = self._given
+        copies: dict[int, Any] = {}
+        self._given = (
+            [_copied(v, copies) if at in positions else v for at, v in enumerate(args)],
+            {key: _copied(v, copies) if key in names else v for key, v in kwargs.items()},
+        )
         self.leaves = [
-            _kept(leaf)._replace(original=original)
-            for leaf, original in zip(self.inputs(), originals, strict=True)
+            _kept(leaf)._replace(original=before.value)
+            for leaf, before in zip(self.inputs(), given, strict=True)
         ]
 
     @property

@@ -20,8 +20,9 @@ __all__ = ["OPS", "OpsLevel"]
 
 #: What comes out of compiled functions, and whether anything in them is bad.
 OPS = "ops"
-# A new twin is waited for so many times as long as the call itself has taken, with its compiling.
-_PATIENCE = 2.0
+# A new twin is waited for so many times as long as the call itself has taken, with its compiling;
+# so many seconds at most, as nobody can interrupt that.
+_PATIENCE, _MOST_SECONDS = 2.0, 30.0
 
 
 class OpsLevel(OutputsLevel):
@@ -52,7 +53,8 @@ class OpsLevel(OutputsLevel):
         twin = None
         try:
             values, results, closed = [leaf.value for leaf in call.leaves], call.outputs, call.jaxpr
-            twin = self._twins.of(closed, values, results, _PATIENCE * call.seconds)
+            patience = min(_PATIENCE * call.seconds, _MOST_SECONDS)
+            twin = self._twins.of(closed, values, results, patience)
             flags = twin.flags(closed.consts, values, results)
         except Exception as error:
             self._refuse(call, twin, error)
