@@ -13,10 +13,12 @@ class Meeting(ABC):
     Attributes:
         rank: of this process, from 0.
         size: how many processes there are.
+        counts_alone: it counts where no launcher has said which rank a process is.
     """
 
     rank: int = 0
     size: int = 1
+    counts_alone: bool = False
 
     @abstractmethod
     def put(self, name: str, text: str) -> None:

@@ -29,6 +29,8 @@ class CoordinatedMeeting(Meeting):
         whereabouts: tells where the program is.
     """
 
+    counts_alone = True  # most programs of JAX know it by their own arguments
+
     def __init__(self, rank: int, size: int, client: Any, whereabouts: Callable[[], str]) -> None:
         self.rank, self.size = rank, size
         self._client, self._whereabouts = client, whereabouts

@@ -192,7 +192,8 @@ class Debugger:
         is_open = type(self.ranks) is SingleRank and not self.stops and self.last_run is None
         if is_open and isinstance(adapter, MeetsRanks):
             meeting = adapter.meeting()
-            if meeting is not None and self._leader < meeting.size:
+            counts = meeting is not None and meeting.counts_alone
+            if meeting is not None and counts and self._leader < meeting.size:
                 self._be_rank(RankPlace(meeting.rank, meeting.size, self._leader))
         self.ranks.meet(adapter)
 
