@@ -13,7 +13,7 @@ SCRIPT = "import sys; print(sys.argv)"
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--bach", "s.py"], "there is no option --bach. Did you mean --batch, --check?"),
+        (["--bach", "s.py"], "there is no option --bach. Did you mean --batch, --bar, --check?"),
         (["-z", "s.py"], "there is no option -z."),
         (["--ui", "curses", "s.py"], "'curses'"),
         (["--engine", "nmpy", "s.py"], 'no engine named "nmpy". Did you mean numpy?'),

@@ -287,8 +287,6 @@ def difference(first: _Array, second: _Array) -> Difference:
             are_whole = not {plain.dtype.kind, other.dtype.kind} & set("fc")
             apart = _apart(plain, other) if are_whole else np.abs(left - right)
             most = max(most, float(apart.max(initial=0, where=both)))
-            if left.dtype.kind != "c":
-                flips += int(np.count_nonzero((left < 0) & (right > 0) | (left > 0) & (right < 0)))
             if not both.all():
                 left, right = (np.where(both, each, 0) for each in (left, right))
             size = np.abs(left)

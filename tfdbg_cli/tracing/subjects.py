@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.common.traits import all_traits
@@ -244,7 +244,7 @@ def subject_of(thing: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Su
         return SessionSubject(thing, engine, adapter, _session_arguments(args, kwargs))
     if not callable(thing):
         raise TypeError(f"Expected a session, a module or a function; got type {type(thing)}")
-    stepping = _call_engine(thing)
+    stepping = _call_engine(thing, args, kwargs)
     if not args and not kwargs and stepping.is_module(thing):
         return BlockSubject(stepping, thing)
     return CallSubject(stepping, thing, args, kwargs)
@@ -277,14 +277,22 @@ def _steps_calls(engine: Engine) -> bool:
     return isinstance(engine, StepsCalls)
 
 
-def _call_engine(thing: Any) -> StepsCalls:
-    """The engine whose runs are calls, of several the one whose module or function it is."""
+def _call_engine(thing: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> StepsCalls:
+    """The engine whose runs are calls.
+
+    Of several the one whose module or function it is, then the one whose tensors it gets.
+    """
     found: list[Any] = [engine for engine in imported() if _steps_calls(engine)]
     for engine in found:
         if _is_own(engine, thing):
             return engine  # type: ignore[no-any-return]
         if engine.is_module(getattr(thing, "__self__", thing)):
             return engine  # type: ignore[no-any-return]
+    if len(found) > 1:
+        packages = [_package_of(value) for value in _parts(args, kwargs)]
+        for engine in found:
+            if any(each.startswith(engine.traits.package) for each in packages):
+                return engine  # type: ignore[no-any-return]
     if found:  # who has functions of its own is meant by these
         return min(found, key=_has_functions)  # type: ignore[no-any-return]
     calls = " or ".join(traits.title for traits in all_traits() if traits.steps_calls)
@@ -292,3 +300,19 @@ def _call_engine(thing: Any) -> StepsCalls:
         f"Calls of functions are runs with {calls} only, and it is not imported.",
         "With a framework that has sessions, give a session and its fetches.",
     )
+
+
+def _package_of(value: Any) -> str:
+    """Where the class of a value comes from: ``torch``, ``jaxlib``."""
+    return type(value).__module__.partition(".")[0]
+
+
+def _parts(*values: Any) -> Iterator[Any]:
+    """What is in containers, in those within, and so on."""
+    for value in values:
+        if isinstance(value, Mapping):
+            yield from _parts(*value.values())
+        elif isinstance(value, list | tuple):
+            yield from _parts(*value)
+        else:
+            yield value

@@ -421,6 +421,14 @@ class TestSteps:
         with pytest.raises(UserError, match="returns no number"):
             whole.gradient("log:0")
 
+    def test_a_function_is_of_the_framework_whose_arrays_it_gets(self):
+        torch = pytest.importorskip("torch")
+        given = {"layers": [(jnp.array([1.0, 4.0]),)]}
+        with tfdbg_cli.trace(lambda p: jnp.log(p["layers"][0][0]).sum(), given) as t:
+            assert t["log:0"].value.tolist() == [0, np.log(np.float32(4))]
+        with tfdbg_cli.trace(lambda p: p["x"].log(), {"x": torch.ones(2)}) as t:
+            assert t["log:0"].value.tolist() == [0, 0]
+
     def test_gradients_that_are_set(self):
         def function(x):
             inner = jnp.log(x)
@@ -510,7 +518,7 @@ def test_values_beyond_the_limit_are_on_disk():
     given = _ones(1000), jax.random.key(0)
     held = {}
     for limit in (None, 10_000):
-        before = {id(each) for each in jax.live_arrays()}
+        before = {id(each): each for each in jax.live_arrays()}  # held, so that ids are theirs
         with watched(Watch(limit=limit)) as hosts:
             function(*given)
         (end,) = hosts.ends
