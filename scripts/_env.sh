@@ -26,8 +26,7 @@ ensure_env() {
     fi
     if [ "$(cat "$stamp" 2>/dev/null)" != "$sum $*" ]; then
         echo "Installing into $venv: $*" >&2
-        # Python compiles what is imported, which is a small part of it.
-        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "$@" >&2
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@" >&2
         echo "$sum $*" >"$stamp"
     fi
 }
