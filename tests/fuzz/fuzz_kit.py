@@ -154,6 +154,8 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "os.remove" and arguments[1] != -1:  # in a folder that is open, as rmtree does
         return
     text = os.path.realpath(os.fsdecode(os.fspath(path)))
+    if event == "os.listdir" and text in {os.path.realpath(folder) for folder in sys.path}:
+        return  # an import sees that something new is there
     if not text.startswith(_root) and not text.startswith(_allowed):
         _outside = f"{event} of {text}"
 
