@@ -77,7 +77,7 @@ def test_what_calls_back_is_not_done_twice(seen):
     )
 
 
-@pytest.mark.skipif(jax.__version_info__ < (0, 6), reason="it can't be said")
+@pytest.mark.skipif(jax.__version_info__ < (0, 6), reason="shard_map takes no axis_names")
 def test_only_one_axis_of_the_mesh_is_split_along(seen):
     found, _ = seen
     assert "shard_map/exp:0 [2, 2, 4]" in found["one_axis"]["tensors"]

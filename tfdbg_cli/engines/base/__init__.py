@@ -35,7 +35,7 @@ from tfdbg_cli.engines.base.engine import (
     TellsUse,
     WrapSession,
 )
-from tfdbg_cli.engines.base.ranks import Meeting
+from tfdbg_cli.engines.base.ranks import KeyMeeting, Meeting
 from tfdbg_cli.engines.base.runs import (
     Capture,
     Glimpse,
@@ -59,6 +59,7 @@ __all__ = [
     "HasFunctions",
     "HasHooks",
     "HostOf",
+    "KeyMeeting",
     "KnowsSeed",
     "MakesCallables",
     "MakesDefault",

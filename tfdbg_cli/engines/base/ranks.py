@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
-__all__ = ["Meeting"]
+__all__ = ["KeyMeeting", "Meeting"]
+
+# Our keys are apart from those of the program and of its framework.
+_PREFIX = "tfdbg/"
 
 
 class Meeting(ABC):
@@ -34,3 +38,45 @@ class Meeting(ABC):
         Called on another thread than the program's; raises nothing. Empty: nobody knows.
         """
         return ""
+
+
+class KeyMeeting(Meeting):
+    """By a framework's own store of keys, which may be gone at any time.
+
+    Args:
+        rank: of this process.
+        size: how many there are.
+        whereabouts: tells where the program is.
+    """
+
+    def __init__(self, rank: int, size: int, whereabouts: Callable[[], str] = str) -> None:
+        self.rank, self.size, self.whereabouts = rank, size, whereabouts
+
+    @abstractmethod
+    def set_key(self, key: str, text: str) -> None:
+        """Write one; it may raise."""
+
+    @abstractmethod
+    def get_key(self, key: str) -> str | None:
+        """Read one; where it isn't there, ``None`` or an error."""
+
+    def put(self, name: str, text: str) -> None:
+        """Leave something under a key of ours."""
+        try:
+            self.set_key(_PREFIX + name, text)
+        except Exception:  # the store is gone: nobody is going to look
+            return
+
+    def look(self, name: str) -> str | None:
+        """What is under a key of ours."""
+        try:
+            return self.get_key(_PREFIX + name)
+        except Exception:
+            return None
+
+    def where(self) -> str:
+        """The op and the line."""
+        try:
+            return self.whereabouts()
+        except Exception:  # the program goes on meanwhile
+            return ""

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -37,6 +37,7 @@ __all__ = [
     "let_calls_be_replaced",
     "new_ref",
     "only",
+    "partition_spec",
     "result_names",
     "result_tree",
     "scan_counts",
@@ -258,7 +259,11 @@ def shard_map_of(equation: Any) -> ShardMap | None:
 
 
 def _spec_of(names: Mapping[int, Any], operand: Any) -> Any:
-    axes = (names.get(at) for at in range(operand.aval.ndim))
+    return partition_spec(names.get(at) for at in range(operand.aval.ndim))
+
+
+def partition_spec(axes: Iterable[Any]) -> jax.sharding.PartitionSpec:
+    """Along which axes of a mesh each dimension is split."""
     return jax.sharding.PartitionSpec(*axes)  # type: ignore[no-untyped-call]
 
 

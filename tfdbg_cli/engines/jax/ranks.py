@@ -6,20 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 from tfdbg_cli.common.program_signals import pass_on
-from tfdbg_cli.engines.base import Meeting
+from tfdbg_cli.engines.base import KeyMeeting, Meeting
 from tfdbg_cli.engines.jax.private import distributed_state
 from tfdbg_cli.engines.kit.program import RunsAdapter
 
 __all__ = ["AllProcesses", "JaxAdapter"]
 
-# Our keys are apart from those of the program and of JAX.
-_PREFIX = "tfdbg/"
+# Apart from the keys of the program, of JAX and of the meeting.
+_PREFIX = "tfdbg/together/"
 _LOOK_MS = 50  # where the service can't be asked without waiting
 # How long the others are waited for the first time, and after they haven't come once and twice.
 _PATIENCE_MS = (5_000, 1_000, 1_000)
 
 
-class CoordinatedMeeting(Meeting):
+class CoordinatedMeeting(KeyMeeting):
     """The service that ``jax.distributed.initialize`` starts in process 0.
 
     Args:
@@ -32,26 +32,14 @@ class CoordinatedMeeting(Meeting):
     counts_alone = True  # most programs of JAX know it by their own arguments
 
     def __init__(self, rank: int, size: int, client: Any, whereabouts: Callable[[], str]) -> None:
-        self.rank, self.size = rank, size
-        self._client, self._whereabouts = client, whereabouts
+        super().__init__(rank, size, whereabouts)
+        self._client = client
 
-    def put(self, name: str, text: str) -> None:
-        try:
-            self._client.key_value_set(_PREFIX + name, text)
-        except Exception:  # the service is gone: nobody is going to look
-            return
+    def set_key(self, key: str, text: str) -> None:
+        self._client.key_value_set(key, text)
 
-    def look(self, name: str) -> str | None:
-        try:
-            return _found(self._client, _PREFIX + name)
-        except Exception:
-            return None
-
-    def where(self) -> str:
-        try:
-            return self._whereabouts()
-        except Exception:  # the program goes on meanwhile
-            return ""
+    def get_key(self, key: str) -> str | None:
+        return _found(self._client, key)
 
 
 class JaxAdapter(RunsAdapter):

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from tfdbg_cli.engines.base import Meeting
+from tfdbg_cli.engines.base import KeyMeeting
 from tfdbg_cli.engines.torch.private import default_store
 
 __all__ = ["StoreMeeting", "meeting"]
 
-# Our keys are apart from those of the program and of PyTorch.
-_PREFIX = "tfdbg/"
 
-
-class StoreMeeting(Meeting):
+class StoreMeeting(KeyMeeting):
     """The store through which ``init_process_group`` made the ranks known to each other.
 
     It is asked a few times at the beginning and never waited for: a wait would hold the connection
@@ -33,33 +29,14 @@ class StoreMeeting(Meeting):
     """
 
     def __init__(self, rank: int, size: int, store: Any) -> None:
-        self.rank = rank
-        self.size = size
-        self.whereabouts: Callable[[], str] = str
+        super().__init__(rank, size)
         self._store = store
 
-    def put(self, name: str, text: str) -> None:
-        """Leave something under a key of ours."""
-        try:
-            self._store.set(_PREFIX + name, text)
-        except Exception:  # the store is gone: nobody is going to look
-            return
+    def set_key(self, key: str, text: str) -> None:
+        self._store.set(key, text)
 
-    def where(self) -> str:
-        """The op and the line."""
-        try:
-            return self.whereabouts()
-        except Exception:  # the program goes on meanwhile
-            return ""
-
-    def look(self, name: str) -> str | None:
-        """What is under a key of ours."""
-        try:
-            if not self._store.check([_PREFIX + name]):
-                return None
-            return bytes(self._store.get(_PREFIX + name)).decode()
-        except Exception:
-            return None
+    def get_key(self, key: str) -> str | None:
+        return bytes(self._store.get(key)).decode() if self._store.check([key]) else None
 
 
 def meeting() -> StoreMeeting | None:

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from tfdbg_cli.engines.jax.private import ShardMap, varying_axes
+from tfdbg_cli.engines.jax.private import ShardMap, partition_spec, varying_axes
 
 __all__ = ["Diverging", "Shards"]
 
@@ -49,8 +49,7 @@ class Shards:
 
     def _spec(self, aval: Any) -> PartitionSpec:
         varying = self._varying(aval)
-        axes = (axis if axis in varying else None for axis in self._parts.axes)
-        return PartitionSpec(*axes)  # type: ignore[no-untyped-call]
+        return partition_spec(axis if axis in varying else None for axis in self._parts.axes)
 
     def _do(
         self,

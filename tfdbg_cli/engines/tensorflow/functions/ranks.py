@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfdbg_cli.engines.base import Meeting
+from tfdbg_cli.engines.base import KeyMeeting, Meeting
 from tfdbg_cli.engines.kit.program import RunsAdapter
 from tfdbg_cli.engines.tensorflow.functions.private import joined_cluster
 
 __all__ = ["FunctionsAdapter"]
 
-# Our keys are apart from those of the program and of TensorFlow.
-_PREFIX = "tfdbg/"
 _WAIT_MS = 1  # without a limit it would wait until the key is there
 
 
-class CoordinatedMeeting(Meeting):
+class CoordinatedMeeting(KeyMeeting):
     """The service that ``MultiWorkerMirroredStrategy`` starts on its first worker.
 
     Args:
@@ -25,20 +23,14 @@ class CoordinatedMeeting(Meeting):
     """
 
     def __init__(self, rank: int, size: int, runtime: Any) -> None:
-        self.rank, self.size = rank, size
+        super().__init__(rank, size)
         self._runtime = runtime
 
-    def put(self, name: str, text: str) -> None:
-        try:
-            self._runtime.set_config_key_value(_PREFIX + name, text)
-        except Exception:  # the service is gone: nobody is going to look
-            return
+    def set_key(self, key: str, text: str) -> None:
+        self._runtime.set_config_key_value(key, text)
 
-    def look(self, name: str) -> str | None:
-        try:
-            return str(self._runtime.get_config_key_value(_PREFIX + name, _WAIT_MS))
-        except Exception:
-            return None
+    def get_key(self, key: str) -> str | None:
+        return str(self._runtime.get_config_key_value(key, _WAIT_MS))
 
 
 class FunctionsAdapter(RunsAdapter):
