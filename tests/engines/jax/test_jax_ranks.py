@@ -3,9 +3,10 @@
 import os
 import re
 import socket
-import subprocess
 import sys
 from pathlib import Path
+
+from ranks_kit import own, together
 
 ROOT = Path(__file__).parents[3]
 # The logarithm of 0 is among what process 1 has of the inputs of one step. `scale` is each
@@ -57,35 +58,12 @@ def ran(folder, *debugger, debugged=(0, 1), bad=2):
         "PYTHONPATH": str(ROOT),
         "JAX_PLATFORMS": "cpu",
     }
-    port, pipe = str(free_port()), subprocess.PIPE
-    running = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                *(debugger if rank in debugged else ()),
-                str(path),
-                str(rank),
-                port,
-                str(bad),
-            ],
-            env=environment,
-            text=True,
-            stdout=pipe,
-            stderr=pipe,
-        )
-        for rank in range(2)
-    ]
-    try:
-        done = [each.communicate(timeout=120) for each in running]
-    finally:
-        for each in running:
-            each.kill()
-    assert [each.returncode for each in running] == [0, 0], done
-    return [out for out, _ in done]
-
-
-def own(out):
-    return [line for line in out.splitlines() if line.startswith("program:")]
+    port = str(free_port())
+    starts = []
+    for rank in range(2):
+        words = (*(debugger if rank in debugged else ()), str(path), str(rank), port, str(bad))
+        starts.append(([sys.executable, *words], environment))
+    return together(starts)
 
 
 def test_the_processes_stop_together_and_do_again_what_only_both_can_do(tmp_path):

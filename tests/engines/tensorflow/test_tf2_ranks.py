@@ -6,11 +6,11 @@ import json
 import os
 import re
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from ranks_kit import own, together
 
 tf = pytest.importorskip("tensorflow")
 ROOT = Path(__file__).parents[3]
@@ -50,7 +50,7 @@ def ran(folder, *debugger):
     path = folder / "program.py"
     path.write_text(PROGRAM)
     workers = [f"127.0.0.1:{port}" for port in two_free_ports()]
-    running = []
+    starts = []
     for rank in range(2):
         config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
         environment = {
@@ -60,22 +60,8 @@ def ran(folder, *debugger):
             "TF_CONFIG": json.dumps(config),
             "TF_CPP_MIN_LOG_LEVEL": "3",
         }
-        command = [sys.executable, *debugger, str(path)]
-        pipe = subprocess.PIPE
-        running.append(
-            subprocess.Popen(command, env=environment, text=True, stdout=pipe, stderr=pipe)
-        )
-    try:
-        done = [each.communicate(timeout=240) for each in running]
-    finally:
-        for each in running:
-            each.kill()
-    assert [each.returncode for each in running] == [0, 0], done
-    return [out for out, _ in done]
-
-
-def own(out):
-    return [line for line in out.splitlines() if line.startswith("program:")]
+        starts.append(([sys.executable, *debugger, str(path)], environment))
+    return together(starts)
 
 
 def test_the_workers_stop_together_and_compute_what_they_do_alone(tmp_path):
