@@ -1,15 +1,16 @@
-"""Which tensor of one run is which of another: by name, by neighbours, by order, by value."""
+"""Which tensor of one run is which of another: by name, by call, neighbours, order, value."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.files import lines_of
+from tfdbg_cli.comparing.calls import Made, renumbered
 from tfdbg_cli.comparing.engines import AcrossEngines, Sort, across_engines
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
@@ -21,7 +22,8 @@ __all__ = ["Pair", "Renamed", "align", "read_map"]
 Renamed = Sequence[tuple[re.Pattern[str], str]]
 
 #: What pairs are matched by.
-NAME, MAP, NEIGHBOURS, ORDER, VALUE = "name", "map", "neighbours", "order", "value"
+NAME, MAP, CALL = "name", "map", "call"
+NEIGHBOURS, ORDER, VALUE = "neighbours", "order", "value"
 
 
 class Pair(NamedTuple):
@@ -29,10 +31,11 @@ class Pair(NamedTuple):
 
     Attributes:
         first, second: of the first and of the second run; one of them may be ``None``.
-        matched_by: ``name``, ``map``, ``neighbours`` (what they were computed from belongs
-            together, op type and shape are the same), ``order`` (op type and shape are the same
-            between others that belong together) or ``value`` (between two engines: the numbers are
-            near); empty for one that is alone.
+        matched_by: ``name``, ``map``, ``call`` (their names were given by counting, and they are
+            the same by what they were computed from), ``neighbours`` (what they were computed from
+            belongs together, op type and shape are the same), ``order`` (op type and shape are the
+            same between others that belong together) or ``value`` (between two engines: the numbers
+            are near); empty for one that is alone.
     """
 
     first: Datum | None
@@ -55,7 +58,7 @@ class _Side:
         self.sort: Sort | None = None
         self.data = [datum for datum in dump.data() if not datum.is_view]
         graph = dump.graph()
-        self._nodes = graph.nodes if graph is not None else {}
+        self.nodes = graph.nodes if graph is not None else {}
         self.devices = {datum.device_name for datum in self.data}
         self.by_device = False
 
@@ -73,11 +76,18 @@ class _Side:
 
     def node(self, datum: Datum) -> Node | None:
         """What has made it."""
-        return self._nodes.get(datum.node_name)
+        return self.nodes.get(datum.node_name)
+
+    def made(self) -> Iterator[Made]:
+        """The nodes that have made tensors, as far as they are known."""
+        firsts = {datum.node_name: datum for datum in reversed(self.data)}
+        for name, datum in firsts.items():
+            if name in self.nodes:
+                yield Made(self.nodes[name], _shape(datum))
 
     def inputs(self, datum: Datum) -> Sequence[str]:
         """The nodes that it was computed from."""
-        node = self._nodes.get(datum.node_name)
+        node = self.nodes.get(datum.node_name)
         return [node_name_of(name) for name in node.inputs] if node is not None else ()
 
 
@@ -105,8 +115,15 @@ def align(first: Dump, second: Dump, renamed: Renamed = ()) -> list[Pair]:
     one.by_device = other.by_device = one.devices == other.devices
     taken: dict[int, tuple[Datum, str]] = {}
     left = {other.key(datum): datum for datum in other.data}
+    calls = {}
+    if across is None:
+        calls = renumbered(one.made(), other.made(), (one.nodes, other.nodes))
     for datum in one.data:
         name, how = _renamed(datum.node_name, renamed)
+        if how == NAME and name in calls:
+            name, how = calls[name], CALL
+            if not name:
+                continue
         key = one.key(datum, name)
         # Names that frameworks give by counting are another op's in another engine.
         if across is not None and key in left and _shape(left[key]) != _shape(datum):

@@ -55,7 +55,7 @@ class Row(NamedTuple):
         bar: what was allowed.
         is_beyond: whether that is too far, or one is alone.
         said: one of the constants of this module, where it is beyond; else empty.
-        others: the tensors it was computed from that only one of the runs has.
+        others: the tensors that only the first, and that only the second run has computed it from.
     """
 
     pair: Pair
@@ -63,7 +63,7 @@ class Row(NamedTuple):
     bar: Bar
     is_beyond: bool
     said: str = ""
-    others: Sequence[str] = ()
+    others: Sequence[Sequence[str]] = ()
 
     @property
     def is_pair(self) -> bool:
@@ -95,13 +95,14 @@ class Comparison:
         self._nodes, self._second_nodes = (
             graph.nodes if graph is not None else {} for graph in (first.graph(), second.graph())
         )
-        # What only one of the runs has.
-        self._alone = {
-            pair.first.tensor_name for pair in pairs if pair.first and pair.second is None
-        }
-        self._second_alone = {
-            pair.second.tensor_name for pair in pairs if pair.second and pair.first is None
-        }
+        # What each tensor of the first run is in the second, and the other way; None: isn't there.
+        self._counterparts: dict[str, str | None] = {}
+        self._second_counterparts: dict[str, str | None] = {}
+        for one, other in (pair[:2] for pair in pairs):
+            if one is not None:
+                self._counterparts[one.tensor_name] = other.tensor_name if other else None
+            if other is not None:
+                self._second_counterparts[other.tensor_name] = one.tensor_name if one else None
         self._states: dict[str, int] = {}
         self._rows: list[Row] = []
         self._next = 0
@@ -221,7 +222,7 @@ class Comparison:
         bar = bar._replace(scale=found.scale)
         is_beyond = self._is_beyond(pair, found, bar, one, other)
         self._note(first.node_name, _SAME if found.is_equal else _APART if is_beyond else _NEAR)
-        said, others = "", tuple[str, ...]()
+        said, others = "", tuple[list[str], ...]()
         if is_beyond and not self._is_across:
             others = self._others(first, second)
         if is_beyond:
@@ -293,15 +294,22 @@ class Comparison:
         other = other or digest_in(self.second, second)
         return digest_gap(one, other, first, second) if one and other else None
 
-    def _others(self, first: Datum, second: Datum) -> tuple[str, ...]:
-        found: list[str] = []
-        for datum, nodes, alone in (
-            (first, self._nodes, self._alone),
-            (second, self._second_nodes, self._second_alone),
-        ):
-            node = nodes.get(datum.node_name)
-            found += [name for name in (node.inputs if node is not None else ()) if name in alone]
-        return (*found,)
+    def _others(self, first: Datum, second: Datum) -> tuple[list[str], ...]:
+        node = self._nodes.get(first.node_name)
+        other = self._second_nodes.get(second.node_name)
+        names = node.inputs if node is not None else ()
+        others = other.inputs if other is not None else ()
+        found = [
+            [name for name in given if name in known and known[name] not in theirs]
+            for given, known, theirs in (
+                (names, self._counterparts, others),
+                (others, self._second_counterparts, names),
+            )
+        ]
+        alone = [*(self._counterparts.get(name, "") for name in names)]
+        alone += [self._second_counterparts.get(name, "") for name in others]
+        # Of several outputs of a node one may stand for all: what one run alone lists is no proof.
+        return (*found,) if all(found) or (None in alone and any(found)) else ()
 
     def _is_beyond(self, pair: Pair, found: Gap, bar: Bar, one: Any, other: Any) -> bool:
         if found.is_equal:

@@ -95,16 +95,16 @@ def planted(tmp_path_factory: pytest.TempPathFactory, programs: Programs) -> Pla
         ("factor", "blocks.0/mul:0: made here: its inputs agree."),
         (
             "bf16",
-            "blocks.0.down/addmm:0: made here: only one of the runs computes it from "
-            "blocks.0/_to_copy_1:0.",
+            "blocks.0.down/addmm:0: made here: only A computes it from blocks.0/mul:0, "
+            "only B from blocks.0/_to_copy_1:0.",
         ),
         ("view", "transpose:0: made here: its inputs agree."),
         ("transposed", "head.weight:0: it was different at the start of this run."),
         ("stale", "head.bias:0: it was different at the start of this run."),
         (
             "clipped",
-            "optimizer/SGD/embed.weight/add_:0: made here: only one of the runs computes it from "
-            "foreach_mul_:0.",
+            "optimizer/SGD/embed.weight/add_:0: made here: only A computes it from "
+            "gradients/embed.weight/AccumulateGrad/detach:0, only B from foreach_mul_:0.",
         ),
         ("renamed", ""),
     ],

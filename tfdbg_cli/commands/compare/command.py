@@ -304,6 +304,8 @@ def compare_command(
             [
                 "Tensors belong together that have one name, or (told in the column By) were",
                 "computed by the same kind of op from tensors that do, or stand between such ones.",
+                "Where names were given by counting and one run has an op more (tanh_2 is tanh_3),",
+                "what they were computed from decides (By: call).",
                 "Without --rtol some roundings of the coarser dtype are allowed, times the root of",
                 "how many numbers are added up; fewer where the inputs are equal in every bit.",
                 "Whole numbers and booleans are equal or not. Of relu, dropout, masks and the like",

@@ -76,7 +76,10 @@ _HUGE = 1 << 60
 def sentence(row: Row) -> str:
     """What is said of a row that is beyond the bar."""
     if row.said == OTHER_INPUTS:
-        return f"made here: only one of the runs computes it from {', '.join(row.others[:3])}"
+        first, second = (", ".join(names[:3]) for names in row.others)
+        texts = [f"only A computes it from {first}"] * bool(first)
+        texts += [f"only B{'' if first else ' computes it'} from {second}"] * bool(second)
+        return f"made here: {', '.join(texts)}"
     return _SENTENCES.get(row.said, "within the bar" if row.pair.second is not None else "")
 
 

@@ -1,0 +1,96 @@
+"""Names that frameworks give by counting, where one program has an op more than the other."""
+
+import numpy as np
+import pytest
+
+from tfdbg_cli.comparing.alignment import align
+from tfdbg_cli.comparing.comparison import OTHER_INPUTS, Comparison
+from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_info import RunInfo
+
+
+def program(text, engine="numpy"):
+    """A run of ``id=op(id, id) …``, whose nodes are called as frameworks count: op, op_1, op_2.
+
+    Returns:
+        The run, and the id of each node.
+    """
+    counts, names, ids, nodes, values = {}, {}, {}, [], {}
+    for part in text.split():
+        label, _, call = part.partition("=")
+        op, _, given = call.rstrip(")").partition("(")
+        number = counts[op] = counts.get(op, -1) + 1
+        names[label] = name = f"{op}_{number}" if number else op
+        ids[name] = label
+        inputs = [names[each] for each in given.split(",") if each]
+        nodes.append(Node(name, op, [f"{each}:0" for each in inputs]))
+        here = {"mul": 2.0, "tanh": 0.5}.get(op, 1.0)
+        values[name] = here + sum(values[each] for each in inputs)
+    dump = MemoryDump(Graph(nodes), run_info=RunInfo(engine=engine))
+    for at, (name, value) in enumerate(values.items()):
+        dump.add(name, 0, np.full(4, value, np.float32), timestamp=at)
+    return dump, ids
+
+
+PLAIN = (
+    "x=input w=input a=mm(x,w) b=tanh(a) c=mm(b,w) d=tanh(c) e=tanh(d) f=mm(e,w) g=tanh(f) h=sum(g)"
+)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        PLAIN,
+        PLAIN.replace("c=", "more=mul(b) again=tanh(more) c=").replace("c=mm(b", "c=mm(again"),
+        PLAIN.replace("e=tanh(d) f=mm(e", "f=mm(d"),
+        PLAIN.replace(" b=", " first=tanh(x) b="),
+        PLAIN.replace("h=", "i=mm(g,w) j=tanh(i) h=").replace("sum(g", "sum(j"),
+        PLAIN.replace("mm(b,w)", "dot(b,w)"),
+        PLAIN + " k=tanh(h)",
+    ],
+    ids=["equal", "more", "less", "before", "behind", "another op", "at the end"],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_calls_that_are_the_same_belong_together(other, turned):
+    (one, ids), (two, others) = program(PLAIN), program(other)
+    if turned:
+        one, ids, two, others = two, others, one, ids
+    together = {
+        ids[pair.first.node_name]: others[pair.second.node_name]
+        for pair in align(one, two)
+        if pair.first and pair.second
+    }
+    both = {*ids.values()} & {*others.values()}
+    if "dot(" in other:  # it is another op, that one
+        both.remove("c")
+    assert together == {label: label for label in both}
+
+
+def test_pairs_say_how_they_were_told():
+    (one, _), (two, _) = program(PLAIN), program(PLAIN.replace(" b=", " first=tanh(x) b="))
+    told = {pair.first.node_name: pair.matched_by for pair in align(one, two) if pair.first}
+    assert told["mm"] == told["sum"] == "name"
+    assert told["tanh"] == told["tanh_1"] == "call"
+
+
+def test_a_tensor_that_another_one_is_computed_from():
+    """A skip connection that begins at the wrong layer."""
+    text = "x=input a=tanh(x) b=tanh(a) c=tanh(b) d=add(c,{}) e=mul(d)"
+    (one, _), (two, _) = program(text.format("b")), program(text.format("a"))
+    comparison = Comparison(one, two, align(one, two))
+    row = comparison.first_apart()
+    assert (row.datum.node_name, row.said) == ("add", OTHER_INPUTS)
+    assert [[*each] for each in row.others] == [["tanh_1:0"], ["tanh:0"]]
+
+
+def test_names_decide_where_there_is_too_much_to_weigh(monkeypatch):
+    monkeypatch.setattr("tfdbg_cli.comparing.calls._MOST_WEIGHED", 3)
+    (one, _), (two, _) = program(PLAIN), program(PLAIN.replace(" b=", " first=tanh(x) b="))
+    assert {pair.matched_by for pair in align(one, two) if pair.first} == {"name"}
+
+
+def test_names_of_another_engine_are_matched_otherwise():
+    one, _ = program(PLAIN)
+    two, _ = program(PLAIN.replace(" b=", " first=tanh(x) b="), "torch")
+    assert "call" not in {pair.matched_by for pair in align(one, two)}
