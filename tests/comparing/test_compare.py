@@ -80,6 +80,11 @@ def test_runs_part_where_they_were_made_to(planted, variant, where):
 def test_variables_of_an_earlier_run(planted):
     first = planted.compared("seed")[0]
     assert first["said"] == "it was different at the start of this run"
+    _, out, _ = planted.run(
+        *("--batch", "--dump-dir", str(planted.kept("none"))),
+        *("-c", f"compare {planted.kept('seed')}", "-c", f"compare {planted.kept('seed')} w1"),
+    )
+    assert out.count("It was written before run 2 in A, before run 2 in B.") == 2
 
 
 def test_a_folder_is_equal_to_itself(planted):

@@ -30,7 +30,7 @@ def program_facts() -> list[tuple[str, str]]:
     facts = [("Program", _command(sys.argv)), ("Started as", _command(_started_as()))]
     if commit := _commit():
         facts.append(("Commit", commit))
-    system = f"{platform.system()} {platform.machine()}"
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
     python = f"{platform.python_implementation()} {platform.python_version()} on {system}"
     facts.append(("Python", python))
     for traits in all_traits():

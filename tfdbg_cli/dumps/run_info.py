@@ -60,6 +60,9 @@ class RunInfo:
             ``None``: that isn't known; the tensors that no op has read are taken for it.
         program: what the program was, see `program_facts`; empty: nobody has asked.
         tracks: the numbers that were followed over the runs up to this one.
+        written: parameters -> the first and the last of the runs of which one has written what
+            they held at the start of this one, as far as runs were kept; the first is 0 where no
+            run before was.
     """
 
     call_count: int = 0
@@ -77,6 +80,7 @@ class RunInfo:
     results: Mapping[str, bool] | None = None
     program: Sequence[tuple[str, str]] = ()
     tracks: Tracks | None = None
+    written: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     can_profile: bool = True
     can_step: bool = True
 

@@ -113,6 +113,14 @@ def test_runs_part_where_they_were_made_to(planted: Planted, variant: str, where
     assert planted.parted(variant) == where
 
 
+def test_a_parameter_that_is_stale_was_written_by_an_earlier_run(planted: Planted) -> None:
+    _, out, _ = planted.run(
+        *("--batch", "--dump-dir", str(planted.kept("none")), "-c", "use 3"),
+        *("-c", f"compare {planted.kept('stale')} head.bias"),
+    )
+    assert "It was written by run 2 in A, before run 1 in B." in out
+
+
 def test_a_view_of_both_runs_side_by_side(planted: Planted) -> None:
     words = "-c", "use 0", "-c", f"compare {planted.kept('view')} transpose"
     _, out, err = planted.run("--batch", "--dump-dir", str(planted.kept("none")), *words)

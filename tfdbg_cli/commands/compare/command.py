@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tfdbg_cli.commands.compare.arguments import comparison as comparison_command
 from tfdbg_cli.commands.compare.arguments import terms_arguments
-from tfdbg_cli.commands.compare.screens import PairScreen, record, sentence, table
+from tfdbg_cli.commands.compare.screens import PairScreen, record, sentence, table, written
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import NODE_ARGUMENTS
@@ -75,8 +75,10 @@ def _compare(
     columns = 1000 if context.is_printed else context.width
     lines = [*context.take_notes(), *_head(comparison, rows, beyond, other, columns)]
     first = next((row for row in beyond if row.is_pair), None)
-    if first is not None and first.said == AT_START and earlier and arguments.folder is not None:
-        lines += _history(comparison, first, arguments.folder, earlier)
+    if first is not None and first.said == AT_START:
+        lines += written(comparison, first)
+        if earlier and arguments.folder is not None:
+            lines += _history(comparison, first, arguments.folder, earlier)
     head = TextDocument([*lines, line()])
     parts: list[Document] = [head, table(comparison, shown, again, columns)] if shown else [head]
     return _marked(ChainDocument(parts), rows, other.name)

@@ -27,6 +27,7 @@ from tfdbg_cli.comparing.comparison import (
 )
 from tfdbg_cli.comparing.gaps import Difference, Gap, delta, difference, largest
 from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.run_folder.states import Writers
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.tensors.numeric import dtype_kind
 from tfdbg_cli.tensors.pictures.document import Look, PictureDocument
@@ -34,7 +35,7 @@ from tfdbg_cli.tensors.pictures.reduction import check_drawable
 from tfdbg_cli.tensors.pictures.source import Source
 from tfdbg_cli.tensors.statistics import Health
 
-__all__ = ["PairScreen", "record", "sentence", "table"]
+__all__ = ["PairScreen", "record", "sentence", "table", "written"]
 
 _ROLES = {
     MADE_HERE: "error",
@@ -81,6 +82,17 @@ def sentence(row: Row) -> str:
         texts += [f"only B{'' if first else ' computes it'} from {second}"] * bool(second)
         return f"made here: {', '.join(texts)}"
     return _SENTENCES.get(row.said, "within the bar" if row.pair.second is not None else "")
+
+
+def written(comparison: Comparison, row: Row) -> Iterator[Line]:
+    """Which run has written a parameter, where the runs before were kept."""
+    found = []
+    for dump, datum in zip((comparison.first, comparison.second), row.pair[:2], strict=True):
+        info = dump.run_info()
+        runs = info.written.get(datum.tensor_name) if info is not None and datum else None
+        found += [f"{Writers(*runs)}"] if runs is not None else []
+    if len(found) == 2:
+        yield line("It was written ", (found[0], "bold"), " in A, ", (found[1], "bold"), " in B.")
 
 
 def _read(comparison: Comparison, row: Row) -> Difference | None:
@@ -309,6 +321,7 @@ class PairScreen:
         if row.pair.second is not None and row.pair.first is not None:
             said += f"; matched by {row.pair.matched_by}"
         yield line((said, role))
+        yield from written(self._comparison, row)
         if row.gap.problem:
             yield line((row.gap.problem, "warning"))
             return

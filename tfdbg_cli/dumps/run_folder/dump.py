@@ -31,6 +31,7 @@ from tfdbg_cli.dumps.run_folder.json_fields import (
     Fields,
     fail,
     is_size,
+    is_span,
     is_whole,
     parse_json,
     parse_lines,
@@ -406,6 +407,7 @@ class RunFolderDump(Dump):
             if "results" in found
             else None,
             tracks=self._tracks,
+            written={name: (*runs,) for name, runs in found.table("written", is_span).items()},
             error=RunError(
                 error.text("type"),
                 error.text("message"),

@@ -13,6 +13,7 @@ __all__ = [
     "Fields",
     "fail",
     "is_size",
+    "is_span",
     "is_whole",
     "parse_json",
     "parse_lines",
@@ -96,6 +97,11 @@ def _is_number(value: Any) -> bool:
 def is_size(value: Any) -> bool:
     """Whether a value is an integer that isn't negative, and no larger than anything is."""
     return _is_number(value) and value >= 0
+
+
+def is_span(value: Any) -> bool:
+    """Whether a value is a list of two sizes."""
+    return isinstance(value, list) and len(value) == 2 and all(map(is_size, value))
 
 
 def fail(name: str) -> NoReturn:

@@ -7,6 +7,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from tfdbg_cli.common.errors import DumpError, one_line
+from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto, RunInfo
 from tfdbg_cli.dumps.feeds import as_tensor, is_text
 from tfdbg_cli.dumps.files import Chunk, make_folder, write_error, write_file
@@ -23,14 +25,16 @@ from tfdbg_cli.dumps.profile import Profile
 from tfdbg_cli.dumps.proto.graph_def import graph_chunks, node_def_of
 from tfdbg_cli.dumps.run_folder.columns import COLUMNS_FILE, ColumnsWriter
 from tfdbg_cli.dumps.run_folder.digests import DIGESTS_FILE, Digest, digest_of, written_digests
+from tfdbg_cli.dumps.run_folder.documents import frames_document, run_document
 from tfdbg_cli.dumps.run_folder.json_fields import sealed
 from tfdbg_cli.dumps.run_folder.profile_file import PROFILE_FILE, profile_lines
 from tfdbg_cli.dumps.run_folder.safetensors_part import PartWriter, raw_bytes, storage_of
+from tfdbg_cli.dumps.run_folder.states import States
 from tfdbg_cli.dumps.run_folder.strings_part import encode_strings
 from tfdbg_cli.dumps.run_folder.view_places import ViewPlaces
 from tfdbg_cli.dumps.series.stored import SERIES_FILE, written_tracks
 from tfdbg_cli.dumps.series.tracks import Tracks
-from tfdbg_cli.dumps.sources import Frame, Sources, is_library_path
+from tfdbg_cli.dumps.sources import Sources, is_library_path
 from tfdbg_cli.dumps.tfdbg_dir.writer import check_new_folder
 
 __all__ = [
@@ -290,6 +294,11 @@ class RunFolderWriter:
         if "n" in record:  # it is no feed
             self._digests[record["n"]] = digest_of(array, stored, bad)
 
+    def hashes(self, numbers: Mapping[str, int]) -> dict[str, bytes]:
+        """The hashes of tensors that were added, by names that are given to their numbers."""
+        found = ((name, self._digests.get(number)) for name, number in numbers.items())
+        return {name: digest.hash for name, digest in found if digest is not None}
+
     def _exceeds(self, record: dict[str, Any], size: int) -> bool:
         if not self._values:
             record["missing"] = _NO_VALUES
@@ -343,7 +352,7 @@ class RunFolderWriter:
         self._write_run(run_info, feeds, {"unfinished": True})
 
     def _write_run(self, info: RunInfo | None, feeds: list[str], more: Mapping[str, Any]) -> None:
-        run = None if info is None else _run_document(info, feeds)
+        run = None if info is None else run_document(info, feeds)
         document = {"format": FORMAT, "version": VERSION, "run": run, **more}
         write_file(self.path / RUN_FILE, [sealed(json.dumps(document, indent=1))])
 
@@ -361,7 +370,7 @@ class RunFolderWriter:
             stacks = {node.name: node.frames for node in nodes}
             found = {name: frames for name, frames in stacks.items() if frames}
             if found:
-                document = _frames_document(found, sources)
+                document = frames_document(found, sources)
                 self._write(FRAMES_FILE, [json.dumps(document).encode()])
                 paths.update(dict.fromkeys(f.file for frames in found.values() for f in frames))
         self._write_sources(sources, [path for path in paths if not is_library_path(path)])
@@ -451,58 +460,12 @@ def _kind_of(datum: Datum) -> dict[str, Any]:
     }
 
 
-def _run_document(info: RunInfo, feeds: list[str]) -> dict[str, Any]:
-    error = info.error
-    return {
-        "engine": info.engine,
-        "kind": info.kind,
-        "unit": info.unit,
-        "call_count": info.call_count,
-        "runner": info.runner,
-        "filter": info.filter_name,
-        "fetches": [str(name) for name in info.fetches],
-        "feeds": feeds,
-        "number": info.number,
-        "details": [[label, text] for label, text in info.details],
-        "program": [[label, text] for label, text in info.program],
-        "outputs": {str(name): tensor for name, tensor in info.outputs.items()},
-        "results": None if info.results is None else dict(info.results),
-        "error": None
-        if error is None
-        else {
-            "type": error.type_name,
-            "message": error.message,
-            "op": error.op_name,
-            "file": error.file,
-            "line": error.line,
-            "late": error.is_late,
-        },
-    }
-
-
-def _frames_document(
-    stacks: Mapping[str, tuple[Frame, ...]], sources: Sources
-) -> dict[str, list[Any] | dict[str, int]]:
-    """Frames, stacks of frames, and the stack of each node; each frame and stack is there once."""
-    frames: dict[tuple[str, int, str], int] = {}
-    texts: list[list[Any]] = []
-    numbers: dict[tuple[int, ...], int] = {}
-    nodes: dict[str, int] = {}
-    for name, stack in stacks.items():
-        line: list[int] = []
-        for frame in stack:
-            key = (frame.file, frame.line, frame.function)
-            if key not in frames:
-                frames[key] = len(texts)
-                text = frame.text or sources.line(frame.file, frame.line)
-                texts.append([frame.file, frame.line, frame.function, text])
-            line.append(frames[key])
-        nodes[name] = numbers.setdefault(tuple(line), len(numbers))
-    return {"frames": texts, "stacks": [list(stack) for stack in numbers], "nodes": nodes}
-
-
 def write_run_folder(
-    dump: Dump, path: str | os.PathLike[str], limit: int | None = None, values: bool = True
+    dump: Dump,
+    path: str | os.PathLike[str],
+    limit: int | None = None,
+    values: bool = True,
+    states: States | None = None,
 ) -> None:
     """Write a whole dump as a run folder.
 
@@ -510,21 +473,31 @@ def write_run_folder(
         dump: what to write.
         path: a new or empty folder.
         limit, values: as in `RunFolderWriter`.
+        states: follows the parameters of the program's runs, of which this is one.
 
     Raises:
         UserError: the folder isn't empty, the disk is full or can't be written to.
     """
+    info = dump.run_info()
     writer = RunFolderWriter(path, limit, values)
-    writer.begin(dump.run_info())
+    writer.begin(info)
     writer.add_graph(dump.graph(), dump.sources())
     places = ViewPlaces(dump)
-    for datum in dump.data():
+    roles = op_roles(info.engine if info is not None else "")
+    memory = roles.weights | roles.reading | roles.buffers
+    parameters: dict[str, int] = {}
+    for number, datum in enumerate(dump.data()):
         place = places.place(datum) if datum.is_view else None
-        writer.add(datum, op_type=dump.op_type(datum.node_name), place=place)
+        op_type = dump.op_type(datum.node_name)
+        writer.add(datum, op_type=op_type, place=place)
+        if op_type in memory and not datum.is_view:
+            parameters.setdefault(datum.tensor_name, number)
     profile = dump.profile()
     if profile is not None:
         writer.add_profile(profile)
-    info = dump.run_info()
     if info is not None and info.tracks:
         writer.add_tracks(info.tracks)
-    writer.finish(dump.run_info(), dump.warnings)
+    if info is not None and states is not None:
+        found = states.seen(info.call_count, writer.hashes(parameters))
+        info = replace(info, written=found)
+    writer.finish(info, dump.warnings)

@@ -20,6 +20,7 @@ from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.joined import JoinedDump, rank_name
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.remote.systems import is_remote
+from tfdbg_cli.dumps.run_folder.states import States
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
 __all__ = ["DEFAULT_LIMIT", "DumpStore", "check_dump_root"]
@@ -89,6 +90,7 @@ class DumpStore:
         self._spilled: list[tuple[Dump, Path]] = []
         self._kept: tuple[weakref.ref[Dump], Path] | None = None
         self._count = 0
+        self._states = States()
 
     def shared_root(self) -> Path:
         """The folder below which all ranks put their runs."""
@@ -162,7 +164,7 @@ class DumpStore:
         try:
             path = self._folder("spilled" if self.as_directory or self.digest else "run")
             with _whole(path):
-                write_run_folder(dump, path)
+                write_run_folder(dump, path, states=self._states if self.keep else None)
                 found = RunFolderDump(path)
         except (OSError, UserError, ValueError, MemoryError) as error:
             pass_on(error)
@@ -190,7 +192,7 @@ class DumpStore:
             else:
                 path = self._folder()
                 with _whole(path):
-                    write_run_folder(dump, path, values=not self.digest)
+                    write_run_folder(dump, path, values=not self.digest, states=self._states)
             self._kept = weakref.ref(dump), path
             self.kept_count += 1
         except (OSError, UserError, ValueError, MemoryError) as error:
