@@ -151,7 +151,7 @@ def test_one_tensor_in_both_runs(planted):
         *("--batch", "--dump-dir", str(planted.kept("none"))),
         *("-c", f"compare {planted.kept('factor')} net/scaled"),
     )
-    assert "its inputs differ already; matched by name" in out
+    assert "its inputs differ already\nmatched by name\n" in out
     assert "The elements that are farthest apart:" in out
     assert "Line in A: " in out
     assert 'hidden = tf.multiply(hidden, 1.001, name="scaled")' in out

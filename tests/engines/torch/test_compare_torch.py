@@ -125,7 +125,7 @@ def test_a_view_of_both_runs_side_by_side(planted: Planted) -> None:
     words = "-c", "use 0", "-c", f"compare {planted.kept('view')} transpose"
     _, out, err = planted.run("--batch", "--dump-dir", str(planted.kept("none")), *words)
     assert "[transpose] transpose:0  float32 [4, 4, 32]" in out, err
-    assert "made here: its inputs agree; matched by name" in out
+    assert "made here: its inputs agree\nmatched by name\n" in out
     assert 'found = found.transpose(1, 0 if variant == "view" else 1)' in out
 
 

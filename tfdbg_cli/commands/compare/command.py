@@ -191,18 +191,16 @@ def _head(
     pairs = [row for row in rows if row.is_pair]
     apart = [row for row in beyond if row.is_pair]
     alone = len(beyond) - len(apart)
-    made = [
-        line(
-            ("A ", "bold"),
-            "is this run, ",
-            ("B ", "bold"),
-            f"is {other.name}: {len(pairs)} pair(s) of tensors, ",
-            (f"{len(apart)} beyond the bar", "error" if apart else "success"),
-            *([f", {alone} that only one of them has"] if alone else []),
-            ".",
-        )
-    ]
-    made += _unlike(comparison.first, comparison.second)
+    made = _fitting(
+        columns,
+        [Span("A ", "bold"), Span("is this run, "), Span("B ", "bold"), Span(f"is {other.name}: ")],
+        [
+            Span(f"{len(pairs)} pair(s) of tensors, "),
+            Span(f"{len(apart)} beyond the bar", "error" if apart else "success"),
+            Span(f", {alone} that only one of them has." if alone else "."),
+        ],
+    )
+    made += _unlike(comparison.first, comparison.second, columns)
     matched: dict[str, int] = {}
     for row in pairs:
         matched[row.pair.matched_by] = matched.get(row.pair.matched_by, 0) + 1
@@ -227,23 +225,31 @@ def _head(
     if apart:
         first = comparison.first_apart()
         first = first if first in apart else apart[0]
-        name, said = first.datum.tensor_name, sentence(first)
-        where = ("They part at ", "bold"), (name, "bold")
-        if len(f"They part at {name}: {said}.") < columns:
-            made.append(line(*where, f": {said}."))
-        else:  # a narrow screen would cut off the reason
-            made += [line(*where, ":"), line(f"  {said}.")]
+        where = f"They part at {first.datum.tensor_name}"
+        made += _fitting(columns, [Span(where, "bold"), Span(": ")], [Span(f"{sentence(first)}.")])
     return made
 
 
-def _unlike(first: Dump, second: Dump) -> Iterator[Line]:
+def _fitting(columns: int, *parts: list[Span]) -> list[Line]:
+    """A line, or where a narrow screen would cut off its end one for each part."""
+    whole = [span for part in parts for span in part]
+    if sum(len(span.text) for span in whole) < columns:
+        return [line(*whole)]
+    return [line("  " * (number > 0), *part) for number, part in enumerate(parts)]
+
+
+def _unlike(first: Dump, second: Dump, columns: int) -> Iterator[Line]:
     """What the programs were started as, and ran on, as far as that isn't the same."""
     infos = first.run_info(), second.run_info()
     facts, others = (dict(info.program) if info is not None else {} for info in infos)
     for label, text in facts.items():
         other = others.get(label, text)
         if other != text and label != _WHOLE_COMMAND:
-            yield line((f"{label}: ", "dim"), ("A ", "bold"), f"{text}  ", ("B ", "bold"), other)
+            one, two = (
+                [Span(f"{letter} ", "bold"), Span(said)]
+                for letter, said in (("A", f"{text}  "), ("B", other))
+            )
+            yield from _fitting(columns, [Span(f"{label}: ", "dim"), *one], two)
 
 
 _Opener = Callable[[str], OtherRun]
@@ -297,7 +303,7 @@ def compare_command(
         examples=(
             ("compare /tmp/good/run_000001", "where this run parts from that one"),
             ("compare /tmp/good/run_000001 loss:0", "one tensor in both, side by side"),
-            ("compare ../rank_1 -t Parameter", "replicas whose parameters should be equal"),
+            ("compare run/rank_1 -t Parameter", "replicas whose parameters should be equal"),
             ("compare DIR loss:0 --delta", "what the other run's is larger by, as a heat map"),
             ("compare -r 3", "with run 3 of the folder that is open"),
             ("compare DIR --rtol 1e-2", "fp32 beside bf16: what is far apart even so"),

@@ -317,10 +317,9 @@ class PairScreen:
     def _verdict(self) -> Iterator[Line]:
         row = self._row
         role = _ROLES.get(row.said, "success") if row.is_beyond else "success"
-        said = sentence(row)
-        if row.pair.second is not None and row.pair.first is not None:
-            said += f"; matched by {row.pair.matched_by}"
-        yield line((said, role))
+        yield line((sentence(row), role))
+        if row.is_pair:
+            yield line((f"matched by {row.pair.matched_by}", "dim"))
         yield from written(self._comparison, row)
         if row.gap.problem:
             yield line((row.gap.problem, "warning"))
