@@ -94,3 +94,22 @@ def test_names_of_another_engine_are_matched_otherwise():
     one, _ = program(PLAIN)
     two, _ = program(PLAIN.replace(" b=", " first=tanh(x) b="), "torch")
     assert "call" not in {pair.matched_by for pair in align(one, two)}
+
+
+def test_a_loop_beside_the_same_steps_one_by_one():
+    unrolled, ids = program("x=input a=mul(x) b=tanh(a) c=mul(b) d=tanh(c) e=mul(d) f=tanh(e)")
+    values = [unrolled.by_node(name)[0].get_tensor() for name in ids]
+    nodes = [
+        Node("input", "input"),
+        Node("loop/mul", "mul", ["input:0", "loop/tanh:0"]),
+        Node("loop/tanh", "tanh", ["loop/mul:0"]),
+    ]
+    loop = MemoryDump(Graph(nodes), run_info=RunInfo(engine="numpy"))
+    names = ["input", *["loop/mul", "loop/tanh"] * 3]
+    for at, (name, value) in enumerate(zip(names, values, strict=True)):
+        loop.add(name, 0, value + (at == 5), timestamp=at)
+    comparison = Comparison(loop, unrolled, align(loop, unrolled))
+    told = [ids[row.pair.second.node_name] for row in comparison.rows()]
+    assert told == [*"xabcdef"]
+    assert [ids[row.pair.second.node_name] for row in comparison.beyond()] == ["e"]
+    assert comparison.first_apart().said == "made here"

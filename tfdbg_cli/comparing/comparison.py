@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -95,14 +96,13 @@ class Comparison:
         self._nodes, self._second_nodes = (
             graph.nodes if graph is not None else {} for graph in (first.graph(), second.graph())
         )
-        # What each tensor of the first run is in the second, and the other way; None: isn't there.
-        self._counterparts: dict[str, str | None] = {}
-        self._second_counterparts: dict[str, str | None] = {}
-        for one, other in (pair[:2] for pair in pairs):
-            if one is not None:
-                self._counterparts[one.tensor_name] = other.tensor_name if other else None
-            if other is not None:
-                self._second_counterparts[other.tensor_name] = one.tensor_name if one else None
+        # What each tensor of one run is in the other, one for each execution; "": isn't there.
+        self._counterparts: dict[str, set[str]] = defaultdict(set)
+        self._second_counterparts: dict[str, set[str]] = defaultdict(set)
+        for pair in pairs:
+            first_name, second_name = (each.tensor_name if each else "" for each in pair[:2])
+            self._counterparts[first_name].add(second_name)
+            self._second_counterparts[second_name].add(first_name)
         self._states: dict[str, int] = {}
         self._rows: list[Row] = []
         self._next = 0
@@ -300,16 +300,17 @@ class Comparison:
         names = node.inputs if node is not None else ()
         others = other.inputs if other is not None else ()
         found = [
-            [name for name in given if name in known and known[name] not in theirs]
+            [name for name in given if name in known and known[name].isdisjoint(theirs)]
             for given, known, theirs in (
                 (names, self._counterparts, others),
                 (others, self._second_counterparts, names),
             )
         ]
-        alone = [*(self._counterparts.get(name, "") for name in names)]
-        alone += [self._second_counterparts.get(name, "") for name in others]
+        is_alone = any("" in self._counterparts.get(name, ()) for name in names) or any(
+            "" in self._second_counterparts.get(name, ()) for name in others
+        )
         # Of several outputs of a node one may stand for all: what one run alone lists is no proof.
-        return (*found,) if all(found) or (None in alone and any(found)) else ()
+        return (*found,) if all(found) or (is_alone and any(found)) else ()
 
     def _is_beyond(self, pair: Pair, found: Gap, bar: Bar, one: Any, other: Any) -> bool:
         if found.is_equal:
