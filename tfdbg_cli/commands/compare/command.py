@@ -16,6 +16,7 @@ from tfdbg_cli.commands.list_command import NODE_ARGUMENTS
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.tensors.program_names import resolve_program_name
+from tfdbg_cli.commands.wrapping import columns_of, wrapped
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, Link, Span, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.comparing.alignment import align
@@ -73,13 +74,13 @@ def _compare(
             json_document(len(shown), lambda at: record(comparison, shown[at])), rows, ""
         )
     columns = 1000 if context.is_printed else context.width
-    lines = [*context.take_notes(), *_head(comparison, rows, beyond, other, columns)]
+    lines = [*context.take_notes(), *_head(comparison, rows, beyond, other)]
     first = next((row for row in beyond if row.is_pair), None)
     if first is not None and first.said == AT_START:
         lines += written(comparison, first)
         if earlier and arguments.folder is not None:
             lines += _history(comparison, first, arguments.folder, earlier)
-    head = TextDocument([*lines, line()])
+    head = TextDocument([*wrapped(lines, columns_of(context)), line()])
     parts: list[Document] = [head, table(comparison, shown, again, columns)] if shown else [head]
     return _marked(ChainDocument(parts), rows, other.name)
 
@@ -186,21 +187,22 @@ def _row(context: Context, comparison: Comparison, name: str) -> Row:
 
 
 def _head(
-    comparison: Comparison, rows: list[Row], beyond: list[Row], other: OtherRun, columns: int
+    comparison: Comparison, rows: list[Row], beyond: list[Row], other: OtherRun
 ) -> list[Line]:
     pairs = [row for row in rows if row.is_pair]
     apart = [row for row in beyond if row.is_pair]
     alone = len(beyond) - len(apart)
-    made = _fitting(
-        columns,
-        [Span("A ", "bold"), Span("is this run, "), Span("B ", "bold"), Span(f"is {other.name}: ")],
-        [
-            Span(f"{len(pairs)} pair(s) of tensors, "),
-            Span(f"{len(apart)} beyond the bar", "error" if apart else "success"),
-            Span(f", {alone} that only one of them has." if alone else "."),
-        ],
-    )
-    made += _unlike(comparison.first, comparison.second, columns)
+    made = [
+        line(
+            ("A ", "bold"),
+            "is this run, ",
+            ("B ", "bold"),
+            f"is {other.name}: {len(pairs)} pair(s) of tensors, ",
+            (f"{len(apart)} beyond the bar", "error" if apart else "success"),
+            f", {alone} that only one of them has." if alone else ".",
+        )
+    ]
+    made += _unlike(comparison.first, comparison.second)
     matched: dict[str, int] = {}
     for row in pairs:
         matched[row.pair.matched_by] = matched.get(row.pair.matched_by, 0) + 1
@@ -225,31 +227,19 @@ def _head(
     if apart:
         first = comparison.first_apart()
         first = first if first in apart else apart[0]
-        where = f"They part at {first.datum.tensor_name}"
-        made += _fitting(columns, [Span(where, "bold"), Span(": ")], [Span(f"{sentence(first)}.")])
+        name = first.datum.tensor_name
+        made.append(line(("They part at ", "bold"), (name, "bold"), f": {sentence(first)}."))
     return made
 
 
-def _fitting(columns: int, *parts: list[Span]) -> list[Line]:
-    """A line, or where a narrow screen would cut off its end one for each part."""
-    whole = [span for part in parts for span in part]
-    if sum(len(span.text) for span in whole) < columns:
-        return [line(*whole)]
-    return [line("  " * (number > 0), *part) for number, part in enumerate(parts)]
-
-
-def _unlike(first: Dump, second: Dump, columns: int) -> Iterator[Line]:
+def _unlike(first: Dump, second: Dump) -> Iterator[Line]:
     """What the programs were started as, and ran on, as far as that isn't the same."""
     infos = first.run_info(), second.run_info()
     facts, others = (dict(info.program) if info is not None else {} for info in infos)
     for label, text in facts.items():
         other = others.get(label, text)
         if other != text and label != _WHOLE_COMMAND:
-            one, two = (
-                [Span(f"{letter} ", "bold"), Span(said)]
-                for letter, said in (("A", f"{text}  "), ("B", other))
-            )
-            yield from _fitting(columns, [Span(f"{label}: ", "dim"), *one], two)
+            yield line((f"{label}: ", "dim"), ("A ", "bold"), f"{text}  ", ("B ", "bold"), other)
 
 
 _Opener = Callable[[str], OtherRun]

@@ -16,6 +16,7 @@ from tfdbg_cli.commands.shell.parsing import quoted, tokenize
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.tensors.list_tensors import LIST_TENSORS
+from tfdbg_cli.commands.wrapping import UNBROKEN, columns_of, wrapped
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, Link, Span, TextDocument, line
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
@@ -28,24 +29,28 @@ from tfdbg_cli.filters.origins import began_here, origin_of_nonfinite
 __all__ = ["COMMANDS", "verdict"]
 
 _AROUND = 2
+_INDENT = 7
 _MOST_INPUTS = 6
 # What has become of it is told of runs that are not larger.
 _MOST_STEPS = 20_000
 _MOST_ENDS = 3
 
 
-def verdict(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
+def verdict(dump: Dump, begin: Datum, width: int = 80, columns: int = UNBROKEN) -> list[Line]:
     """What is to be said of a tensor in which something bad began.
 
     Args:
         dump: whose tensor it is.
         begin: the tensor.
-        width: columns that a line may fill.
+        width: columns that a curve may fill.
+        columns: that a sentence may fill before it is broken.
     """
     made = _Verdict(dump, begin)
     info = dump.run_info()
     loss = loss_lines(info.tracks, width) if info is not None else []
-    return [*made.head(), *made.reason(), *made.place(), *made.inputs(), *made.aftermath(), *loss]
+    before = wrapped([*made.head(), *made.reason()], columns, _INDENT)
+    behind = wrapped([*made.inputs(), *made.aftermath()], columns, _INDENT)
+    return [*before, *made.place(), *behind, *loss]
 
 
 def first_origin(dump: Dump, exclude: re.Pattern[str] | None = None) -> Datum | None:
@@ -270,9 +275,10 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
     begin = first_origin(dump, compile_regex(without, "-fenn") if without else None)
     if begin is not None:
         context.extra["loss is told"] = True
-        lines = verdict(dump, begin, context.width)
+        lines = verdict(dump, begin, context.width, columns_of(context))
     elif next(_passing(dump, has_inf_or_nan), None) is not None:
         lines = [line((_MEANT, "info")), *_first_of_all(dump)]
+        lines = wrapped(lines, columns_of(context), _INDENT)
     else:
         lines = [line(("No tensor of this run holds a nan or an infinity.", "success"))]
     if not arguments.tensor_filter:

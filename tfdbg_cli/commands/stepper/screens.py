@@ -9,6 +9,7 @@ from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.wrapping import columns_of
 from tfdbg_cli.common.documents import (
     ChainDocument,
     Document,
@@ -258,8 +259,7 @@ def made_lines(context: Context, outcome: StepOutcome) -> list[Line]:
 
 def wrapped(context: Context, text: str) -> list[str]:
     """A text as lines that fit on the screen; printed, it is one line."""
-    width = 10_000 if context.is_printed else max(context.width - 2, 40)
-    return textwrap.wrap(text, width, break_long_words=False) or [""]
+    return textwrap.wrap(text, columns_of(context), break_long_words=False) or [""]
 
 
 def _more(count: int) -> list[Line]:

@@ -1,0 +1,66 @@
+"""Lines of prose on a screen that is narrower than they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tfdbg_cli.commands.context import Context
+from tfdbg_cli.common.documents import Line, Span
+
+__all__ = ["UNBROKEN", "columns_of", "wrapped"]
+
+#: Columns of which there are always enough.
+UNBROKEN = 10_000
+_PIECE = re.compile(r"\s+|\S+")
+
+
+def columns_of(context: Context) -> int:
+    """How many a line of prose may fill; what is printed stays in one line."""
+    return UNBROKEN if context.is_printed else max(context.width - 2, 40)
+
+
+def wrapped(lines: Iterable[Line], columns: int, indent: int = 2) -> list[Line]:
+    """Lines broken between words, where they are too long; a longer word, or a link, stays whole.
+
+    Args:
+        lines: what they say.
+        columns: that a line may fill.
+        indent: of what has been broken off.
+    """
+    return [part for each in lines for part in _wrapped(each, columns, indent)]
+
+
+def _wrapped(whole: Line, columns: int, indent: int) -> list[Line]:
+    if len(whole.text) <= columns:
+        return [whole]
+    made: list[list[Span]] = [[]]
+    used, word = 0, list[Span]()
+    gap: Span | None = None
+
+    def put() -> None:
+        nonlocal used, gap
+        size = sum(len(span.text) for span in word)
+        if not size:
+            return
+        room = len(gap.text) if gap is not None else 0
+        if used > (indent if len(made) > 1 else 0) and used + room + size > columns:
+            made.append([Span(" " * indent)])
+            used = indent
+        elif gap is not None:
+            made[-1].append(gap)
+            used += room
+        made[-1] += word
+        used += size
+        gap = None
+        word.clear()
+
+    for span in whole.spans:
+        for text in [span.text] if span.link else _PIECE.findall(span.text):
+            if text.isspace():
+                put()
+                gap = span._replace(text=(gap.text if gap is not None else "") + text)
+            else:
+                word.append(span._replace(text=text))
+    put()
+    return [Line(spans) for spans in made]
