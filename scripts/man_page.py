@@ -7,7 +7,7 @@ import argparse
 import pathlib
 import sys
 
-from tfdbg_cli.__main__ import _EXAMPLES, _make_parser
+from tfdbg_cli.front.command_line import EXAMPLES, make_parser
 
 PATH = pathlib.Path(__file__).resolve().parent.parent / "docs" / "tfdbg.1"
 
@@ -54,7 +54,7 @@ def terms(entries: tuple[tuple[str, str], ...]) -> str:
 
 def page() -> str:
     """The whole page."""
-    parser, _ = _make_parser()
+    parser, _ = make_parser()
     usage = "\n".join(each.strip() for each in (parser.usage or "").splitlines())
     parts = [
         '.TH TFDBG 1 "" "tfdbg_cli" "User Commands"',
@@ -68,7 +68,7 @@ def page() -> str:
         if shown:
             title = (group.title or "")[:1].upper() + (group.title or "")[1:]
             parts += [f".SS {roff(title)}", *map(option, shown)]
-    examples = "\n".join(_EXAMPLES.splitlines()[1:])
+    examples = "\n".join(EXAMPLES.splitlines()[1:])
     parts += [
         f'.SH "EXIT STATUS"\n{terms(STATUSES)}',
         f".SH FILES\n{terms(FILES)}",

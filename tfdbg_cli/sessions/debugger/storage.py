@@ -90,7 +90,6 @@ class DumpStore:
         self._spilled: list[tuple[Dump, Path]] = []
         self._kept: tuple[weakref.ref[Dump], Path] | None = None
         self._count = 0
-        self._states = States()
 
     def shared_root(self) -> Path:
         """The folder below which all ranks put their runs."""
@@ -150,8 +149,12 @@ class DumpStore:
         self._spilled.append((dump, path))
         return path
 
-    def bound(self, dump: MemoryDump) -> tuple[Dump, str]:
+    def bound(self, dump: MemoryDump, states: States | None = None) -> tuple[Dump, str]:
         """The dump, in memory if it is small enough, else as a run folder.
+
+        Args:
+            dump: of a run.
+            states: of the runs of its session.
 
         Returns:
             The dump to go on with, and a note for the user where one is due.
@@ -164,7 +167,7 @@ class DumpStore:
         try:
             path = self._folder("spilled" if self.as_directory or self.digest else "run")
             with _whole(path):
-                write_run_folder(dump, path, states=self._states if self.keep else None)
+                write_run_folder(dump, path, states=states)
                 found = RunFolderDump(path)
         except (OSError, UserError, ValueError, MemoryError) as error:
             pass_on(error)
@@ -172,10 +175,14 @@ class DumpStore:
         self._spilled.append((found, path))
         return found, f"The dump of {size} bytes is above --dump-limit and lies in {path}."
 
-    def retain(self, dump: Dump) -> str:
+    def retain(self, dump: Dump, states: States | None = None) -> str:
         """Keep the dump of a run that stopped, if dumps are to stay; says where, or why not.
 
         What could not be kept is told at once, too: in a batch nobody may come to read it.
+
+        Args:
+            dump: of a run.
+            states: of the runs of its session.
         """
         if not self.keep:
             return ""
@@ -192,7 +199,7 @@ class DumpStore:
             else:
                 path = self._folder()
                 with _whole(path):
-                    write_run_folder(dump, path, values=not self.digest, states=self._states)
+                    write_run_folder(dump, path, values=not self.digest, states=states)
             self._kept = weakref.ref(dump), path
             self.kept_count += 1
         except (OSError, UserError, ValueError, MemoryError) as error:

@@ -18,6 +18,7 @@ from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo, is_only_nonfin
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.remote.systems import is_remote
+from tfdbg_cli.dumps.run_folder.states import States
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines.base import Capture, KnowsSeed, RunCall, Watch
 from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
@@ -93,6 +94,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             atexit.register(debugger.close)
         self.debugger = debugger
         self._last_dump: Dump | None = None
+        self._states = States()
         self._rank_run = ""  # what the ranks call the run that was started last
         self._following = Following(debugger.tracks, self._followed_run)
         #: Which session of the program this is; 0: wrapped by hand.
@@ -309,12 +311,12 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             self._mark(dump, is_bad=failed or is_passing)
             # Only what somebody is going to look at is ever written.
             if isinstance(dump, MemoryDump):
-                dump, note = debugger.store.bound(dump)
+                dump, note = debugger.store.bound(dump, self._states)
                 request.dump = None
                 if note:
                     debugger.note(note)
             if dump is not None:
-                kept = debugger.store.retain(dump)
+                kept = debugger.store.retain(dump, self._states)
                 if kept:
                     debugger.note(kept)
             dump = debugger.ranks.share(self._rank_run, dump, agreed)
@@ -338,7 +340,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             return
         if (info := dump.run_info()) is not None:
             info.program = [*program_facts(), *self._seed()]
-        self.debugger.store.retain(dump)
+        self.debugger.store.retain(dump, self._states)
         self.debugger.store.release(dump)
 
     def _keep(self, last_run: LastRun, request: OnRunEndRequest) -> None:
