@@ -125,7 +125,7 @@ def gap(first: Any, second: Any, allowed: Allowed | None = None) -> Gap:
     if one.dtype == other.dtype and _same_bytes(one, other):
         return Gap(one.size, True)
     with np.errstate(all="ignore"):
-        if not kinds <= {"float", "complex"}:
+        if kinds.isdisjoint({"float", "complex"}):
             return _exact_gap(one, other)
         return _float_gap(one, other, allowed)
 
