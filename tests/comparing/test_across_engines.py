@@ -149,7 +149,12 @@ def test_modules_are_told_by_paths_as_well():
         "a/sub/addmm": "/a/sub/Gemm",
         "b/sub/addmm": "/b/sub/Gemm",
     }
-    # A run without its graph tells of no modules.
+    # Names that no exporter of modules has given tell of none, nor does a run without its graph.
+    other = tagged(("b/sub/Gemm", "Gemm", "", X), ("a/sub/Gemm", "Gemm", "", X))
+    assert counterparts(first, other) == {
+        "a/sub/addmm": "b/sub/Gemm",
+        "b/sub/addmm": "a/sub/Gemm",
+    }
     bare = tagged(("/b/sub/Gemm", "Gemm", "", X), ("/a/sub/Gemm", "Gemm", "", X), graph=False)
     assert counterparts(first, bare) == {
         "a/sub/addmm": "/b/sub/Gemm",
@@ -161,6 +166,8 @@ def test_modules_are_told_by_paths_as_well():
     ("ops", "wanted"),
     [
         # The nearest number goes before the op, the op before the order.
+        (("Other", 1.0, "Relu_", 1.0), "n2"),
+        (("Relu", 1.0, "LayerNormalization", 1.0), "n1"),
         (("Relu", 1.005, "Gemm", 1.0), "n2"),
         (("Relu", 1.0, "Gemm", 1.0), "n1"),
         (("Gemm", 1.0, "Relu", 1.0), "n2"),
@@ -197,6 +204,48 @@ def test_numbers_that_say_something(value, other, is_matched):
     second = tagged(("n1", "Other", "", np.reshape(other, (-1, 1))))
     matched_by = [pair.matched_by for pair in align(first, second) if pair.first and pair.second]
     assert ("value" in matched_by) == is_matched
+
+
+@pytest.mark.parametrize(
+    ("op", "other"),
+    [
+        ("native_layer_norm", "LayerNormalization"),
+        ("convolution_backend", "Convolution"),
+        ("relu", "Relu"),
+    ],
+)
+def test_ops_that_several_engines_call_alike(op, other):
+    first = tagged(("y", op, "", X), engine="torch")
+    second = tagged(("n1", "Abs", "", X), ("n2", other, "", X))
+    assert counterparts(first, second) == {"y": "n2"}
+
+
+def test_the_size_counts_as_rows_and_the_last_dimension():
+    """Where numbers don't tell: what is bad elsewhere, of one module and kind."""
+    bad = np.where(X > 0.5, np.nan, X).astype("float32")
+    first = tagged(("m/y", "relu", "", bad), engine="torch")
+    moved = np.roll(bad, 1)
+    fits, turned = moved.reshape(2, 3, 4), moved.T
+    for values in ((turned, fits), (fits, turned)):
+        second = tagged(*((f"/m/n{at}", "Relu", "", each) for at, each in enumerate(values)))
+        (found,) = counterparts(first, second).values()
+        assert second.data()[int(found[-1])].shape == (2, 3, 4)
+
+
+def test_where_two_engines_part_is_the_first_op_that_makes_it():
+    def of(engine, weight, result):
+        return run(
+            engine,
+            ("w", "Parameter", (), weight),
+            ("x", "Input", (), X),
+            ("m", "Neg", ("x",), result),
+            ("n", "Exp", ("m",), result),
+        )
+
+    first, second = of("torch", W, X), of("jax", W + 1, X + 1)
+    rows = Comparison(first, second, align(first, second))
+    assert {row.datum.node_name: row.said for row in rows.beyond()}["w"] == "at the start"
+    assert rows.first_apart().datum.node_name == "m"
 
 
 def test_a_weight_that_is_no_array_stays_with_its_name():

@@ -87,17 +87,13 @@ def test_what_parts_first_is_what_is_told():
     def with_values(x, y):
         return run(
             ("x", "In", (), x),
-            (
-                "c",
-                "Cast",
-                ["x:0"],
-                y,
-            ),
-            ("z", "Neg", ["c:0"], y),
+            ("c", "Cast", ["x:0"], y),
+            ("k", "In", (), x * 0),
+            ("m", "Neg", ["k:0"], y),
         )
 
-    other = with_values(floats(9), floats(2))
-    comparison = compared(with_values(floats(1), floats(1)), other)
+    comparison = compared(with_values(floats(1), floats(1)), with_values(floats(9), floats(2)))
+    assert said(comparison) == {"x": "given", "c": "inputs differ", "m": "made here"}
     assert comparison.first_apart().datum.node_name == "x"
 
 

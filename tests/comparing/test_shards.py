@@ -252,7 +252,9 @@ def test_the_whole_tells_what_its_first_rank_does():
         rank_of(1, ("x", FULL[:, :2]), ("x", FULL[0], count), x="MatMul", y=""),
         rank_of(3, ("x", FULL[:, 2:]), ("x", FULL[0], count), x="Other", y="Relu"),
     ]
+    ranks[1].warnings.append("a line")
     whole, _ = side_by_side(JoinedDump({3: ranks[1], 1: ranks[0]}), dump_of(x=FULL))
+    assert whole.warnings == ["Rank 3: a line"]
     assert whole.graph() is ranks[0].graph()
     assert whole.run_info() is ranks[0].run_info()
     assert [whole.op_type(name) for name in "xyz"] == ["MatMul", "Relu", ""]
@@ -280,16 +282,18 @@ def test_what_is_joined_tells_of_itself():
     assert (datum.timestamp, datum.dtype, datum.shape, datum.nbytes) == (0, "float64", (4, 6), 192)
     assert datum.note == "the parts of 2 ranks, side by side in dimension 0"
     places = [ShardPlace((4, 6), ("S(0)",), (at,), (2,)).note for at in (0, 1)]
+    counted = {"debug_op": "DebugNanCount", "is_view": True}
     parts = {
-        rank: rank_of(rank, ("x", full[2 * rank : 2 * rank + 2], {"note": places[rank]}))
+        rank: rank_of(
+            1 + rank, ("x", full[2 * rank : 2 * rank + 2], {"note": places[rank], **counted})
+        )
         for rank in (1, 0)
     }
     whole, _ = side_by_side(JoinedDump(parts), like)
     (datum,) = whole.data()
-    assert (datum.timestamp, datum.dtype, datum.shape, datum.nbytes) == (0, "float64", (4, 6), 192)
-    assert (datum.watch_key, datum.note) == (
-        "x:1:DebugIdentity",
-        "the parts of 2 ranks, placed S(0)",
+    assert (datum.timestamp, datum.dtype, datum.shape, datum.nbytes) == (10, "float64", (4, 6), 192)
+    assert (datum.watch_key, datum.note, datum.is_view) == (
+        *("x:1:DebugNanCount", "the parts of 2 ranks, placed S(0)", True),
     )
     views = [rank_of(rank, ("x", full, {"is_view": True})) for rank in (0, 1)]
     whole, _ = side_by_side(JoinedDump(dict(enumerate(views))), like)
