@@ -8,6 +8,7 @@ from comparing_kit import EPSILON, ONE, compared, floats, run, said, viewed
 
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.comparing.gaps import Gap
+from tfdbg_cli.dumps.memory import MemoryDump
 
 # Bars by how many numbers are added up.
 
@@ -40,6 +41,14 @@ def test_how_many_numbers_make_one(shapes, made, added):
 
     assert roundings(1.0) == (4 if shapes else 16)
     assert roundings(np.nextafter(1.0, 2)) == pytest.approx(16 * math.sqrt(added), rel=1e-12)
+
+
+def test_without_a_graph_an_element_is_one_number():
+    first, second = MemoryDump(), MemoryDump()
+    for dump, value in ((first, 1), (second, 2)):
+        dump.add("y", 0, floats(value))
+    (row,) = compared(first, second).beyond()
+    assert (row.bar.rtol, row.said) == (16 * EPSILON, "given")
 
 
 def test_an_input_that_was_not_dumped_counts_as_one_number():
