@@ -270,6 +270,14 @@ def test_differences_number_by_number():
     assert delta(bad, np.array([math.nan, math.inf, 3.0])).tolist() == [0, 0, 2]
 
 
+def test_numbers_below_one():
+    assert gap(np.int64([0, 0]), np.int32([0, 0])) == Gap(2, True, 0.0, 0.0, 0)
+    found = difference(np.array([0.25, 0.5]), np.array([0.3125, 0.5]))
+    assert found[:5] == (1, 2, 0.0625, 0.25, 1 << 50)
+    assert found.flips == 0
+    assert difference(np.ones(4), np.ones(4)) == (0, 4, 0.0, 0.0, 0, 1.0, 0)
+
+
 def test_ulps_across_all_numbers():
     most = np.finfo(np.float64).max
     ends = np.array([most, most, -1.0, 1e-300, 0.0, 1.0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -55,6 +56,10 @@ def test_what_is_found_in_a_dump(tmp_path: Path) -> None:
     assert [(each["part"], each["passed"], each["tensors"]) for each in found] == [
         *(([0, 2], 1, 5), ([1, 2], 2, 5)),
     ]
+    write(tmp_path / "t/twice", x=[floats(1), floats(nan)])
+    folders = [each for each in find_folders(str(tmp_path / "t")) if each.path == "twice"]
+    (twice,) = scan_folders(str(tmp_path / "t"), "has_inf_or_nan", [], folders)
+    assert twice["first"] == [x | {"number": 1}]
     with pytest.raises(UserError, match="has_inf"):
         scan_folders(str(tmp_path / "t"), "has_inf", [], [])
 
@@ -402,6 +407,7 @@ def test_who_does_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             assert isinstance(executor, kind)
             assert executor._max_workers == (jobs or os.cpu_count())
             give_up(executor, [])
+    before = sys.path[:]
     made = make_executor("workers_of_ours:make", None)
     assert isinstance(made, ThreadPoolExecutor) and made._max_workers == 7
     for name, says in (
@@ -415,6 +421,7 @@ def test_who_does_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(UserError) as raised:
             make_executor(name, 1)
         assert says in raised.value.message
+    assert sys.path == before
 
 
 def test_an_index_is_gone_on_with_or_put_aside(tmp_path: Path) -> None:
