@@ -73,6 +73,15 @@ def test_a_line_that_is_no_rule_is_told_with_its_number(tmp_path, line):
         read_rules(str(path))
 
 
+def test_what_a_rule_lacks_is_named(tmp_path):
+    path = tmp_path / "rules"
+    for line, lacks in (("Add . tol=1 by=2", "tol, by"), ("Add .", "rtol=, atol= or share=")):
+        path.write_text(f"{line} # more # of it\n")
+        with pytest.raises(UserError) as raised:
+            read_rules(str(path))
+        assert raised.value.message.endswith(f"there is no {lacks}")
+
+
 @pytest.mark.parametrize(
     "line", ["a", "a ->", "-> b", "( -> b", "(a) -> \\2", "a -> \\g<x>", "a -> \\"]
 )

@@ -1,6 +1,7 @@
 """How far arrays are apart, against numbers computed element by element."""
 
 import math
+import warnings
 
 import ml_dtypes
 import numpy as np
@@ -9,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tfdbg_cli.comparing.gaps import beyond, delta, difference, gap, largest, ulps
+from tfdbg_cli.comparing.gaps import (
+    Gap,
+    beyond,
+    delta,
+    difference,
+    epsilon,
+    gap,
+    largest,
+    ulps,
+)
 
 _FLOATS = st.sampled_from([np.float16, np.float32, np.float64])
 
@@ -135,7 +145,8 @@ def test_a_scale_that_is_larger_later_counts():
     first, second = np.ones(1 << 18), np.ones(1 << 18)
     second[0] += 1e-3  # too far, beside what is near it
     first[-1] = second[-1] = 1e6
-    assert gap(first, second, lambda scale: 1e-4 * scale).max_abs <= 1e-4 * 1e6
+    found = gap(first, second, lambda scale: 1e-4 * scale)
+    assert found.max_abs <= 1e-4 * found.scale
 
 
 @pytest.mark.parametrize(
@@ -180,3 +191,117 @@ def test_elements_that_are_not_in_one_piece(turn):
     second[3, 5] += 1
     assert gap(first, second).max_abs == gap(second, first).max_abs == pytest.approx(1)
     assert beyond(first, second, 0.5) == 1
+
+
+def test_gaps_number_by_number():
+    nan, inf = math.nan, math.inf
+    pairs = [
+        ([1.0, 2, 3], [1, 2, 4.5], Gap(3, False, 1.5, 3.0, 3)),
+        ([1.0, 2, nan], [1, 3, nan], Gap(3, False, 1.0, 2.0, 1)),
+        ([1.0, 2, nan], [1, 3, 4], Gap(3, False, 1.0, 2.0, 2, True)),
+        ([nan, 1.0, inf], [nan, 1, 2], Gap(3, False, 0.0, 1.0, 1, True)),
+        ([nan, inf], [nan, 1.0], Gap(2, False, 0.0, 0.0, 1, True)),
+        ([1 + 2j, 3j], [1 - 2j, 3j], Gap(2, False, 4.0, 3.0, 2)),
+    ]
+    for one, other, wanted in pairs:
+        for allowed in (None, lambda scale: 0.0):
+            assert gap(np.array(one), np.array(other), allowed) == wanted
+    # Whole numbers beside others, as far apart as these are.
+    found = gap(np.array([5, 1 << 62]), np.array([5.5, nan]))
+    assert (found.max_abs, found.scale, found.is_bad) == (0.5, 5.0, True)
+    assert gap(np.array([True, False]), np.array([1.0, 0.0])).is_equal
+    assert gap("a handle", "a handle") == Gap(is_equal=True)
+    assert gap("a handle", None) == Gap(problem="not both are arrays")
+    assert gap(np.zeros(0, np.float32), np.zeros(0)) == Gap(0, True)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("at", [0, 4, 1 << 10, 1 << 18, -1])
+def test_one_element_of_many(dtype, at):
+    one = np.zeros((5 << 16) + 1, dtype)
+    other = one.copy()
+    other[at] = 2
+    found = gap(one, other)
+    assert (found.is_equal, found.max_abs) == (False, 2.0)
+    # As many as there are at most, where they are no whole numbers: those of its piece.
+    assert found.differing == (1 if dtype is np.uint8 else 1 if at == -1 else 1 << 16)
+    assert gap(one, one.copy()) == Gap(one.size, True)
+    assert largest(one, other, 2) == [(at % one.size,)]
+
+
+def test_what_is_allowed_is_of_the_largest_of_all_elements():
+    """Wherever it is; what was looked at by then says no more than it has to."""
+    for size, late in ((1 << 17, -1), (1 << 18, -1), (1 << 18, 1 << 17)):
+        first = np.ones(size)
+        first[late] = 1e3
+        for at in (0, -2):
+            second = first.copy()
+            second[at] += 3.0
+            found = gap(first, second, lambda scale: 1e-4 * scale)
+            assert (found.is_partial, found.max_abs, found.scale) == (True, 3.0, 1e3)
+            found = gap(first, second, lambda scale: 1e-2 * scale)
+            assert found.max_abs == 3.0 <= 1e-2 * max(found.scale, 1e3)
+    first[0] = math.inf
+    first[late:] = math.nan
+    second = first.copy()
+    second[1] = 9
+    assert gap(first, second, lambda scale: scale)[2:4] == (8.0, 1.0)
+
+
+def test_the_distance_of_one_to_the_next_number():
+    assert [epsilon(name) for name in ("float16", "bfloat16", "float8_e4m3fn")] == [
+        *(2.0**-10, 2.0**-7, 2.0**-3),
+    ]
+    assert epsilon("float32") == epsilon("complex64") == 2.0**-23
+    assert epsilon("float64") == epsilon("complex128") == epsilon("longdouble128") == 2.0**-52
+    assert epsilon("int32") == epsilon("bool") == epsilon("") == 0.0
+
+
+def test_differences_number_by_number():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        inf = np.array([math.inf, 1.0])
+        assert beyond(inf, inf, 0.0) == 0
+        assert difference(inf, np.array([2.0, 3.0]))[:4] == (2, 2, 2.0, 2.0)
+    found = difference(np.array([-1 + 0j, 2j]), np.array([1 + 0j, 2j]))
+    assert (found.max_abs, found.flips, found.max_ulps) == (2.0, 0, None)
+    assert delta(np.array([1, 5, 2]), np.array([3, 2, 2])).tolist() == [2, -3, 0]
+    bad = np.array([math.nan, math.inf, 1.0])
+    assert delta(bad, np.array([math.nan, math.inf, 3.0])).tolist() == [0, 0, 2]
+
+
+def test_numbers_below_one():
+    assert gap(np.int64([0, 0]), np.int32([0, 0])) == Gap(2, True, 0.0, 0.0, 0)
+    found = difference(np.array([0.25, 0.5]), np.array([0.3125, 0.5]))
+    assert found[:5] == (1, 2, 0.0625, 0.25, 1 << 50)
+    assert found.flips == 0
+    assert difference(np.ones(4), np.ones(4)) == (0, 4, 0.0, 0.0, 0, 1.0, 0)
+
+
+def test_ulps_across_all_numbers():
+    most = np.finfo(np.float64).max
+    ends = np.array([most, most, -1.0, 1e-300, 0.0, 1.0])
+    others = np.array([-most, -1.0, most, -1e-300, -0.0, 2.0])
+    whole = np.iinfo(np.int64).max
+    place = int(np.float64(1e-300).view(np.int64))
+    assert ulps(ends, others).tolist() == [whole, whole, whole, 2 * place, 0, 1 << 52]
+    assert ulps(np.ones(2), np.ones(2, int)) is ulps(np.ones(2, int), np.ones(2)) is None
+    assert ulps(np.ones(2, np.longdouble), np.ones(2, np.longdouble)) is None
+
+
+def test_the_elements_that_are_farthest_apart():
+    zeros = np.zeros(100)
+    assert largest(zeros, zeros + 1, 3) == [(0,), (1,), (2,)]
+    other = zeros.reshape(10, 10).copy()
+    other[3, 4], other[5, 6], other[7, 8] = 2, -9, math.nan
+    assert largest(zeros.reshape(10, 10), other, 9) == [(7, 8), (5, 6), (3, 4)]
+    for texts in (np.array(["a", "b"]), np.array(["a", "b"], object)):
+        assert largest(texts, np.roll(texts, 1), 1) == [(0,)]
+        assert largest(texts, texts.copy(), 1) == []
+    days = np.array(["2001-01-01", "2002-01-01"], "datetime64[D]")
+    assert largest(days, days[[0, 0]], 2) == [(1,)]
+    many = np.zeros((1 << 20) + 5, np.float32)
+    other = many.copy()
+    other[[7, 1 << 20, 9]] = 3, 5, 4
+    assert largest(many, other, 2) == [(1 << 20,), (9,)]
+    assert largest(many, other, 5) == [(1 << 20,), (9,), (7,)]

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -10,10 +11,13 @@ import pytest
 from tfdbg_cli.comparing.alignment import align
 from tfdbg_cli.comparing.comparison import Comparison
 from tfdbg_cli.comparing.shards import WholeDump, side_by_side
-from tfdbg_cli.dumps.datum import Datum
+from tfdbg_cli.dumps.datum import Datum, InconvertibleTensorProto
+from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.dumps.shard_place import ShardPlace, is_complete
+from tfdbg_cli.dumps.sources import Sources
 
 
 def dump_of(**tensors):
@@ -217,3 +221,105 @@ def test_tensor_parallel_shards_beside_an_unsharded_run(tmp_path):
     assert "this rank's shard of [4, 16], placed S(1), at [1] of a mesh of [2]" in text
     for name in ("0.weight:0", "gradients/2.weight/Acc", "optimizer/SGD/0.weight/add_:0"):
         assert name in text
+
+
+class Rank(MemoryDump):
+    """One that tells whether it was closed."""
+
+    is_closed = False
+
+    def close(self):
+        self.is_closed = True
+
+
+def rank_of(number, *tensors, **nodes):
+    dump = Rank(
+        Graph([Node(name, op) for name, op in nodes.items()]),
+        Sources({f"{number}.py": "code"}),
+        RunInfo(number, engine="torch"),
+    )
+    for at, (name, value, *more) in enumerate(tensors):
+        options = {"debug_op": "DebugIdentity", **(more[0] if more else {})}
+        dump.add_datum(
+            Datum(name, 1, lambda value=value: value, timestamp=10 * number + at, **options)
+        )
+    return dump
+
+
+def test_the_whole_tells_what_its_first_rank_does():
+    count = {"debug_op": "DebugNanCount"}
+    ranks = [
+        rank_of(1, ("x", FULL[:, :2]), ("x", FULL[0], count), x="MatMul", y=""),
+        rank_of(3, ("x", FULL[:, 2:]), ("x", FULL[0], count), x="Other", y="Relu"),
+    ]
+    ranks[1].warnings.append("a line")
+    whole, _ = side_by_side(JoinedDump({3: ranks[1], 1: ranks[0]}), dump_of(x=FULL))
+    assert whole.warnings == ["Rank 3: a line"]
+    assert whole.graph() is ranks[0].graph()
+    assert whole.run_info() is ranks[0].run_info()
+    assert [whole.op_type(name) for name in "xyz"] == ["MatMul", "Relu", ""]
+    # Of another slot nothing is there to be like: the first rank's.
+    found = [(each.watch_key, each.timestamp, each.shape, each.nbytes) for each in whole.data()]
+    assert found == [
+        ("x:1:DebugIdentity", 10, (4, 2), 32),
+        ("x:1:DebugNanCount", 11, (6,), 24),
+    ]
+    (datum, _) = whole.data()
+    np.testing.assert_array_equal(whole.value(datum), FULL[:, :2])
+    assert (datum.dtype, datum.note, datum.is_view) == ("float32", "", False)
+    assert not any(rank.is_closed for rank in ranks)
+    whole.close()
+    assert all(rank.is_closed for rank in ranks)
+    assert [path for path in ("1.py", "3.py") if whole.sources().lines(path)] == ["1.py", "3.py"]
+
+
+def test_what_is_joined_tells_of_itself():
+    full = FULL.astype(np.float64)
+    parts = {rank: rank_of(rank, ("x", full[2 * rank : 2 * rank + 2])) for rank in (0, 1)}
+    like = rank_of(7, ("x", full))
+    whole, _ = side_by_side(JoinedDump(parts), like)
+    (datum,) = whole.data()
+    assert (datum.timestamp, datum.dtype, datum.shape, datum.nbytes) == (0, "float64", (4, 6), 192)
+    assert datum.note == "the parts of 2 ranks, side by side in dimension 0"
+    places = [ShardPlace((4, 6), ("S(0)",), (at,), (2,)).note for at in (0, 1)]
+    counted = {"debug_op": "DebugNanCount", "is_view": True}
+    parts = {
+        rank: rank_of(
+            1 + rank, ("x", full[2 * rank : 2 * rank + 2], {"note": places[rank], **counted})
+        )
+        for rank in (1, 0)
+    }
+    whole, _ = side_by_side(JoinedDump(parts), like)
+    (datum,) = whole.data()
+    assert (datum.timestamp, datum.dtype, datum.shape, datum.nbytes) == (10, "float64", (4, 6), 192)
+    assert (datum.watch_key, datum.note, datum.is_view) == (
+        *("x:1:DebugNanCount", "the parts of 2 ranks, placed S(0)", True),
+    )
+    views = [rank_of(rank, ("x", full, {"is_view": True})) for rank in (0, 1)]
+    whole, _ = side_by_side(JoinedDump(dict(enumerate(views))), like)
+    assert [each.is_view for each in whole.data()] == [True]
+
+
+def test_empty_parts():
+    empty = np.zeros((0, 6), np.float32)
+    place = ShardPlace((0, 6), ("S(0)",), (0,), (1,))
+    part = rank_of(0, ("x", empty, {"note": place.note}))
+    whole, _ = side_by_side(JoinedDump({0: part}), rank_of(0, ("x", empty)))
+    (datum,) = whole.data()
+    assert (datum.shape, datum.nbytes) == ((0, 6), 0)
+    assert whole.value(datum).shape == (0, 6)
+    both = {rank: rank_of(rank, ("x", empty)) for rank in (0, 1)}
+    whole, _ = side_by_side(JoinedDump(both), rank_of(0, ("x", empty)))
+    assert whole.value(whole.data()[0]).shape == (0, 6)
+    handles = {rank: rank_of(rank, ("x", InconvertibleTensorProto("h"))) for rank in (0, 1)}
+    whole, _ = side_by_side(JoinedDump(handles), rank_of(0, ("x", InconvertibleTensorProto("h"))))
+    assert str(whole.value(whole.data()[0])) == "h"
+
+
+def test_sums_of_what_is_infinite_are_told_without_a_warning():
+    bad = np.float32([np.inf, 1])
+    ranks = JoinedDump({0: dump_of(x=bad), 1: dump_of(x=-bad)})
+    whole, _ = side_by_side(ranks, dump_of(x=np.float32([1, 1])))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(whole.value(whole.data()[0]), bad)

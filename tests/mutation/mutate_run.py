@@ -36,7 +36,7 @@ ROOMS = (
     "sessions/compat/node_stepper.py",
 )
 #: The tests that may tell: those that need no framework and no terminal, and start no programs.
-SELECT = "not tensorflow and not torch and not tty and not slow"
+SELECT = "not tensorflow and not torch and not jax and not onnx and not tty and not slow"
 TESTS = (
     "dumps",
     "tensors",
@@ -65,6 +65,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, metavar="N", help="at most N mutants of each module")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--seconds", type=float, default=10.0, help="of tests for each mutant")
+    parser.add_argument("--tests", action="append", help="only those of this folder of tests")
+    parser.add_argument("-m", dest="select", default=SELECT, help="which of them: pytest's -m")
     parser.add_argument("-j", "--jobs", type=int, default=2)
     parser.add_argument("--map", type=Path, help="a file to keep in which test runs which lines")
     parser.add_argument("--out", type=Path, help="a file for all results, as lines of JSON")
@@ -146,9 +148,9 @@ def _complete(answers: Any) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def _job(paths: Iterable[Path], **more: Any) -> dict[str, Any]:
-    tests = [str(ROOT / "tests" / name) for name in TESTS]
-    return {"tests": tests, "select": SELECT, "paths": [str(p) for p in paths], **more}
+def _job(paths: Iterable[Path], options: argparse.Namespace, **more: Any) -> dict[str, Any]:
+    tests = [str(ROOT / "tests" / name) for name in options.tests or TESTS]
+    return {"tests": tests, "select": options.select, "paths": [str(p) for p in paths], **more}
 
 
 # Who runs what.
@@ -214,7 +216,8 @@ def _file(test: str) -> str:
 def _map(options: argparse.Namespace, paths: list[Path]) -> _Lines:
     """What is in the file, and anew what has changed since."""
     known: list[dict[str, Any]] = []
-    tests = [path for name in TESTS for path in (ROOT / "tests" / name).rglob("test_*.py")]
+    folders = [ROOT / "tests" / name for name in options.tests or TESTS]
+    tests = [path for folder in folders for path in folder.rglob("test_*.py")]
     if options.map and options.map.exists():
         made = options.map.stat().st_mtime
         if all(path.stat().st_mtime < made for path in paths):
@@ -225,7 +228,7 @@ def _map(options: argparse.Namespace, paths: list[Path]) -> _Lines:
         changed = {str(path.relative_to(ROOT)) for path in tests}
         known = [each for each in known if _file(each.get("test", "")) not in changed]
         several = min(options.jobs, len(tests))
-        jobs = [_job(paths, part=[number, several]) for number in range(several)]
+        jobs = [_job(paths, options, part=[number, several]) for number in range(several)]
         for job in jobs:
             job["tests"] = [str(path) for path in tests]
         for answer in _work(jobs):
@@ -278,7 +281,7 @@ def main() -> None:
     # The workers are in sessions of their own: they end with this one.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     paths = _files(options.modules)
-    lines = _map(options, _files(()) if options.map else paths)
+    lines = _map(options, [*{*_files(()), *paths}] if options.map else paths)
     mutants: list[Mutant] = []
     draw = random.Random(options.seed)
     for path in paths:
@@ -304,8 +307,12 @@ def main() -> None:
     print(f"{len(mutants)} mutants, {several} with tests", file=sys.stderr)
     began = time.monotonic()
     out = options.out.open("w") if options.out else None
+    for mutant in mutants if out else ():
+        if said := results.get(_key(mutant)):
+            print(json.dumps({"mutant": [*_key(mutant)], "said": said}), file=out)
+    answers = _answers(options, lines, paths, work)
     try:
-        for count, answer in enumerate(_answers(options.jobs, lines, paths, work), 1):
+        for count, answer in enumerate(answers, 1):
             results[tuple(answer["mutant"][:3])] = answer["said"]
             if out:
                 print(json.dumps(answer), file=out, flush=True)
@@ -320,13 +327,14 @@ def main() -> None:
 
 
 def _answers(
-    several: int, lines: _Lines, paths: list[Path], work: dict[bool, list[Any]]
+    options: argparse.Namespace, lines: _Lines, paths: list[Path], work: dict[bool, list[Any]]
 ) -> Iterator[dict[str, Any]]:
     for anew, mutants in work.items():
         random.Random(0).shuffle(mutants)  # all workers have about the same to do
-        parts = [mutants[number::several] for number in range(several)]
+        parts = [mutants[number :: options.jobs] for number in range(options.jobs)]
         more: dict[str, Any] = {"modules": sorted(lines.modules), "anew": anew}
-        yield from _work([_job(paths, mutants=part, **more) for part in parts if part])
+        jobs = [_job(paths, options, mutants=part, **more) for part in parts if part]
+        yield from _work(jobs)
 
 
 def _key(mutant: Mutant) -> tuple[Any, ...]:

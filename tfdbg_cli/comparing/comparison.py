@@ -285,9 +285,9 @@ class Comparison:
         one, other = self.first.digest(first), self.second.digest(second)
         if self._is_across or (one is None and other is None):
             return None
-        if one is not None and other is not None and one.hash == other.hash:
-            is_same = (first.dtype, first.shape) == (second.dtype, second.shape)
-            return Gap(prod(first.shape or ()), True) if is_same else None
+        is_same = one is not None and other is not None and one.hash == other.hash
+        if is_same and (first.dtype, first.shape) == (second.dtype, second.shape):
+            return Gap(prod(first.shape or ()), True)
         if self.first.is_kept(first) and self.second.is_kept(second):
             return None
         one = one or digest_in(self.first, first)
@@ -318,7 +318,8 @@ class Comparison:
         if found.problem:
             return True
         if found.note:  # what can't be told isn't claimed
-            is_exact = not epsilon(_dtype(pair.first)) if pair.first is not None else False
+            dtypes = {_dtype(each) for each in pair[:2] if each is not None}
+            is_exact = len(dtypes) == 1 and not any(map(epsilon, dtypes))
             far = found.is_bad or is_exact or found.max_abs > bar.limit
             return far and not bar.share and self.bars.cosine is None
         least = self.bars.cosine

@@ -195,8 +195,6 @@ def _marks(dump: Dump, datum: Datum) -> _Marks | None:
     bad = value.size - count
     if largest <= smallest and bad in (0, value.size):
         return None
-    if not count:
-        return _Marks(value.size, bad, 0.0, 0.0)
     return _Marks(value.size, bad, max(largest, -smallest), total / count)
 
 

@@ -125,7 +125,7 @@ def gap(first: Any, second: Any, allowed: Allowed | None = None) -> Gap:
     if one.dtype == other.dtype and _same_bytes(one, other):
         return Gap(one.size, True)
     with np.errstate(all="ignore"):
-        if not kinds <= {"float", "complex"}:
+        if kinds.isdisjoint({"float", "complex"}):
             return _exact_gap(one, other)
         return _float_gap(one, other, allowed)
 
@@ -168,9 +168,9 @@ def _exact_gap(one: _Array, other: _Array) -> Gap:
 def _float_gap(one: _Array, other: _Array, allowed: Allowed | None) -> Gap:
     most, scale, differing, is_bad = 0.0, 0.0, 0, False
     room: _Array = np.empty(0)
-    pieces = 0
+    pieces = seen = 0
     for left, right in _pairs(one, other):
-        pieces += 1
+        pieces, seen = pieces + 1, seen + left.size
         if room.size < left.size:
             room = np.empty(left.size, np.result_type(left, right))
         apart = np.subtract(left, right, out=room[: left.size])
@@ -188,7 +188,7 @@ def _float_gap(one: _Array, other: _Array, allowed: Allowed | None) -> Gap:
             break
     is_equal = not most and not is_bad
     found = Gap(one.size, is_equal, most, scale, 0 if is_equal else differing, is_bad)
-    if allowed is None or pieces <= 1:
+    if allowed is None or (pieces <= 1 and seen == one.size):
         return found
     found = found._replace(is_partial=True)
     if is_bad or most <= allowed(scale):

@@ -101,8 +101,9 @@ class _Work:
         try:
             while waiting or running:
                 while waiting and len(running) < _AHEAD:
-                    piece = waiting.pop()
+                    piece = waiting[-1]
                     running[executor.submit(self._do, piece)] = piece
+                    waiting.pop()  # a pool that is broken already takes none
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     self._take(future, running[future])
                     del running[future]

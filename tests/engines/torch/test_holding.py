@@ -216,6 +216,22 @@ def test_a_dump_that_is_settled_outlives_the_stop():
         assert np.array_equal(value, expected[name], equal_nan=True), name
 
 
+def test_inputs_that_are_named_within_a_transform_outlive_it():
+    w, x = torch.full((3,), 2.0), torch.ones(3)
+
+    def loss(w, x):
+        run.recorder.name_inputs({"w": w, "x": x})
+        return (w * x).sum()
+
+    with capture() as run:
+        torch.func.grad(loss)(w, x)
+        x.add_(1)
+    run.dump.settle()
+    w.zero_()
+    assert run.value("input/w:0").tolist() == [2, 2, 2]
+    assert run.value("input/x:0").tolist() == [1, 1, 1]
+
+
 def test_the_autograd_graph_is_not_kept():
     model = Mlp()
     with capture() as run:

@@ -774,7 +774,7 @@ show(tf.Session().run(tf.constant([1.0])))
 tf.Session.run = original
 show(tf.Session().run(tf.constant([2.0])))
 
-#%% weakrefs_and_del
+#%% weakrefs_and_del # differs in mortem: the last run is kept until the next one, with its session
 import gc, weakref
 session = tf.Session()
 c = tf.constant([1.0])

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import tempfile
-import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.spill import SpillFile
 from tfdbg_cli.engines.jax.plans.values import as_array, is_key
 
 __all__ = ["Holder"]
-
-
-class _SpillFile:
-    """A file that is closed when nobody has values in it any more.
-
-    Raises:
-        OSError: there is no place for one.
-    """
-
-    def __init__(self) -> None:
-        self.file: IO[bytes] = tempfile.TemporaryFile(prefix="tfdbg_")  # noqa: SIM115
-        weakref.finalize(self, self.file.close)
 
 
 class _Held:
@@ -35,7 +22,7 @@ class _Held:
 
     def __init__(self, value: Any, size: int) -> None:
         self.value, self.size = value, size
-        self.spill: _SpillFile | None = None
+        self.spill: SpillFile | None = None
         self.offset = 0
         self.kind: np.dtype[Any] = np.dtype(bool)
         self.shape: tuple[int, ...] = ()
@@ -44,8 +31,7 @@ class _Held:
         """The elements."""
         if self.spill is None:
             return as_array(self.value)
-        self.spill.file.seek(self.offset)
-        data = self.spill.file.read(self.size)
+        data = memoryview(self.spill.read(self.offset, self.size)).toreadonly()
         return np.frombuffer(data, self.kind).reshape(self.shape)
 
 
@@ -62,8 +48,7 @@ class Holder:
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
         self._bytes = 0
-        self._end = 0
-        self._spilled: _SpillFile | None = None
+        self._spilled: SpillFile | None = None
         self._order: deque[_Held] = deque()
         self._known: dict[int, _Held] = {}
         self.problem = ""
@@ -71,7 +56,7 @@ class Holder:
     @property
     def spilled_bytes(self) -> int:
         """Bytes of the values on disk."""
-        return self._end
+        return self._spilled.size if self._spilled is not None else 0
 
     def hold(self, value: Any) -> Callable[[], Any]:
         """Keep a value of ours; what reads it."""
@@ -97,13 +82,10 @@ class Holder:
             return
         try:
             if self._spilled is None:
-                self._spilled = _SpillFile()
-            file = self._spilled.file
-            file.seek(self._end)
-            file.write(np.ascontiguousarray(array).tobytes())
+                self._spilled = SpillFile()
+            held.offset = self._spilled.add(np.ascontiguousarray(array).tobytes())
         except (OSError, MemoryError) as error:
             self.problem = f"values stay in memory, above --dump-limit: {one_line(error)}"
             return
         held.kind, held.shape, held.size = array.dtype, array.shape, array.nbytes
-        held.offset, held.spill, held.value = self._end, self._spilled, None
-        self._end += array.nbytes
+        held.spill, held.value = self._spilled, None

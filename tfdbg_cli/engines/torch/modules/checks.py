@@ -13,7 +13,7 @@ import torch
 from tfdbg_cli.engines.torch.modules.calls import Border, Inside, alias_of, version_of
 from tfdbg_cli.engines.torch.modules.facts import are_clean
 from tfdbg_cli.engines.torch.names.scopes import Names
-from tfdbg_cli.engines.torch.private import functions_seen, quiet
+from tfdbg_cli.engines.torch.private import quiet
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_clean
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
@@ -42,14 +42,11 @@ _P = ParamSpec("_P")
 
 
 def unseen(method: Callable[_P, None]) -> Callable[_P, None]:
-    """Function modes of the program don't see what a method asks of tensors."""
+    """Function modes and classes of the program's don't see what a method asks of tensors."""
 
     @functools.wraps(method)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        if functions_seen():
-            with quiet():
-                method(*args, **kwargs)
-        else:
+        with quiet():
             method(*args, **kwargs)
 
     return call

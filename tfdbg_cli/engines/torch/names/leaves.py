@@ -14,7 +14,7 @@ from tfdbg_cli.engines.kit.stacks import user_frames, variables
 from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names, legal
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.private import shard_of, storage_key
+from tfdbg_cli.engines.torch.private import quiet, shard_of, storage_key
 from tfdbg_cli.engines.torch.values.notes import note
 
 __all__ = ["Leaves", "named_tensors"]
@@ -67,15 +67,16 @@ class Leaves:
             found = self._state(tensor, updates, optimizer)
         if found is not None:
             return tensor, found
-        if self._in_storage is None:
-            self._in_storage = self._places()
-            found = self._names.tensor(tensor)
-            if found is not None:
-                return tensor, found
-        key = storage_key(tensor)
-        place = self._in_storage.get(key) if key else None
-        # A storage of the past may have had the same address.
-        return place if place is not None and storage_key(place[0]) == key else None
+        with quiet():  # classes of the program's would see what is asked
+            if self._in_storage is None:
+                self._in_storage = self._places()
+                found = self._names.tensor(tensor)
+                if found is not None:
+                    return tensor, found
+            key = storage_key(tensor)
+            place = self._in_storage.get(key) if key else None
+            # A storage of the past may have had the same address.
+            return place if place is not None and storage_key(place[0]) == key else None
 
     def _state(self, tensor: torch.Tensor, updates: Updates, optimizer: str) -> Leaf | None:
         if updates.owner(tensor) is None:
@@ -93,7 +94,8 @@ class Leaves:
         """The name of a parameter of a known module; empty for others."""
         known = self._names.tensor(parameter)
         if known is None and self._in_storage is None:
-            self._in_storage = self._places()
+            with quiet():
+                self._in_storage = self._places()
             known = self._names.tensor(parameter)
         return known.name if known is not None else ""
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.engines.kit.stacks import USER, kind_of
-from tfdbg_cli.engines.torch.private import shard_of
+from tfdbg_cli.engines.torch.private import quiet, shard_of
 
 __all__ = ["Updates"]
 
@@ -85,7 +85,8 @@ class Updates:
         self._state_count = count
         for parameter in self._parameters():
             self._add(parameter, parameter, "")
-            grad = parameter.grad
+            with quiet():  # its class would see it
+                grad = parameter.grad
             if isinstance(grad, torch.Tensor):
                 self._add(grad, parameter, "grad")
         for parameter, state in states.items() if isinstance(states, dict) else ():

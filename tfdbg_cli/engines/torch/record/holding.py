@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import io
-import tempfile
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import IO, Any
+from typing import Any
 
 import torch
 
+from tfdbg_cli.common.spill import SpillFile
 from tfdbg_cli.engines.torch.private import (
     Pins,
     nonzero_count,
     storage_key,
     storage_uses,
+    top_interpreter,
     unobserved,
     write_count,
 )
@@ -135,8 +135,7 @@ class Holder:
         self.warnings: list[str] = []
         self._limit = limit
         self._spill_root = spill_root
-        self._file: IO[bytes] | None = None
-        self._end = 0
+        self._file: SpillFile | None = None
         self._lock = threading.RLock()
         # Storage -> the values that are nothing but references to it.
         self._shared: dict[int, Held | list[Held]] = {}
@@ -149,7 +148,7 @@ class Holder:
     @property
     def spilled_bytes(self) -> int:
         """Bytes of the values on disk."""
-        return self._end
+        return self._file.size if self._file is not None else 0
 
     def hold(self, tensor: torch.Tensor, key: int, *, is_owned: bool = False) -> Held:
         """Keep a value as it is now.
@@ -165,12 +164,12 @@ class Holder:
         if (is_owned or not key or self._clones) and not is_readable(tensor):
             return _gone(_FREED)
         if not key or self._clones:  # nobody could tell when it is written to
-            held = Held(tensor.detach().clone(), 0)
+            held = Held(_made(_cloned, tensor), 0)
             self.reserve(tensor, key)
             with self._lock:
                 self._charge(held, _size(tensor))
             return held
-        held = Held(tensor.detach(), key)
+        held = Held(_made(torch.Tensor.detach, tensor), key)
         with self._lock:
             shared = self._shared.get(key)
             if shared is None:
@@ -257,8 +256,7 @@ class Holder:
             file = self._file
             if file is None:
                 return None
-            file.seek(place.offset)
-            data = bytearray(file.read(place.length))
+            data = file.read(place.offset, place.length)
         with unobserved():
             if place.dtype is None:
                 loaded: torch.Tensor = torch.load(io.BytesIO(data), weights_only=True)
@@ -305,7 +303,7 @@ class Holder:
             held.tensor, held.note = None, _FREED
             return
         try:
-            held.tensor = tensor.clone()
+            held.tensor = _made(torch.Tensor.clone, tensor)
         except (RuntimeError, MemoryError) as error:  # above all: there is no memory for it
             held.tensor, held.note = None, f"It was overwritten, and copying it failed: {error}"
             self._warn("Some values that were overwritten could not be copied.")
@@ -371,10 +369,7 @@ class Holder:
     def _write(self, tensor: torch.Tensor) -> _SpilledPlace:
         if self._file is None:
             folder = self._spill_root() if self._spill_root is not None else None
-            # Open for as long as the values are held.
-            self._file = tempfile.TemporaryFile(prefix="tfdbg_", dir=folder)  # noqa: SIM115
-            weakref.finalize(self, self._file.close)
-        self._file.seek(self._end)
+            self._file = SpillFile(folder)
         dtype: torch.dtype | None = None
         shape: tuple[int, ...] = ()
         data: Any
@@ -386,14 +381,23 @@ class Holder:
             buffer = io.BytesIO()
             torch.save(tensor, buffer)
             data = buffer.getbuffer()
-        length = self._file.write(data)
-        place = _SpilledPlace(self, self._end, length, dtype, shape)
-        self._end += length
-        return place
+        return _SpilledPlace(self, self._file.add(data), len(data), dtype, shape)
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
+
+
+def _made(make: Callable[[torch.Tensor], torch.Tensor], tensor: torch.Tensor) -> torch.Tensor:
+    """What is made of a tensor; a transform of `torch.func` that is at work would wrap it."""
+    if top_interpreter() is None:
+        return make(tensor)
+    with undisturbed():
+        return make(tensor)
+
+
+def _cloned(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone()
 
 
 def _gone(why: str) -> Held:
