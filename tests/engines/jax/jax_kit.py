@@ -32,9 +32,9 @@ def watched(watch=None):
 
 
 @contextlib.contextmanager
-def waiting(name="has_inf_or_nan", level="auto"):
-    """As ``run -f`` waits, with the setting level."""
-    ENGINE.configure({**_SETTINGS, "level": level}.__getitem__)
+def waiting(name="has_inf_or_nan", level="auto", results="own"):
+    """As ``run -f`` waits, with the settings level and results."""
+    ENGINE.configure({**_SETTINGS, "level": level, "results": results}.__getitem__)
     try:
         with watched(Watch(filter_name=name, predicate=_FILTERS[name])) as hosts:
             yield hosts

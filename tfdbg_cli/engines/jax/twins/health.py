@@ -16,9 +16,9 @@ from tfdbg_cli.engines.jax.plans.plan import CALLBACKS, called_jaxpr, value_of
 from tfdbg_cli.engines.jax.plans.values import chosen
 from tfdbg_cli.engines.jax.private import only, scan_counts
 from tfdbg_cli.engines.jax.twins.checks import Checked, Checks
-from tfdbg_cli.engines.jax.twins.loops import inner_jaxprs, is_unsure
+from tfdbg_cli.engines.jax.twins.loops import inner_jaxprs, is_inexact, is_unsure
 
-__all__ = ["BAD", "CUT", "MOST_ITERATIONS", "health_of", "obstacle"]
+__all__ = ["BAD", "CUT", "MOST_ITERATIONS", "health_of", "obstacle", "results_and_health"]
 
 
 #: Set in a flag: something bad was seen, and a loop was not done to its end.
@@ -58,6 +58,23 @@ def health_of(
     flags = [_is_bad(given[at]) for at in checks.inputs]
     _compute(checks, constants, values, flags, results)
     return jnp.stack(flags)
+
+
+def results_and_health(
+    checks: Checks, constants: Sequence[Any], values: Sequence[Any]
+) -> tuple[list[Any], Any]:
+    """What a jaxpr returns, and flags as those of `health_of`; the last one is of what it returns.
+
+    Args:
+        checks: of the jaxpr.
+        constants: of it.
+        values: its arguments.
+    """
+    given = [*constants, *values]
+    flags = [_is_bad(given[at]) for at in checks.inputs]
+    made = _compute(checks, constants, values, flags)
+    returned = [_is_bad(each) for each in made if is_inexact(each)]
+    return made, jnp.stack([*flags, _any([_FINE, *returned])])
 
 
 def _compute(
@@ -100,7 +117,11 @@ def _compute(
 
 
 def _read(known: Mapping[Any, Any], operand: Any) -> Any:
-    return value_of(operand) if isinstance(operand, core.Literal) else known.get(operand)
+    if not isinstance(operand, core.Literal):
+        return known.get(operand)
+    value = value_of(operand)
+    # A number of the program's own takes the type of what it meets, so do loops that it goes into.
+    return jnp.asarray(value.item()) if getattr(operand.aval, "weak_type", False) else value
 
 
 def _op(jaxpr: Any, equation: Any, known: Mapping[Any, Any]) -> list[Any]:
