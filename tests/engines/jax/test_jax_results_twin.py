@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax_kit import Found, bits, waiting
+from jax_kit import Found, bits, twins_computing, waiting
 
 from tfdbg_cli.engines.jax.twins.results import ResultsTwin
 
@@ -57,16 +57,9 @@ def _numbers(result):
 
 
 @pytest.fixture
-def computed(monkeypatch):
-    """The calls of twins that give results."""
-    calls, plainly = [], ResultsTwin.compute
-
-    def compute(twin, *args):
-        calls.append(twin.is_trusted)
-        return plainly(twin, *args)
-
-    monkeypatch.setattr(ResultsTwin, "compute", compute)
-    return calls
+def computed():
+    with twins_computing() as calls:
+        yield calls
 
 
 def _call_until(is_true, call):
