@@ -366,6 +366,11 @@ def _parameter_names(function: Callable[..., Any], args: Sequence[Any]) -> list[
 
 def copied_arrays(tree: Any) -> Any:
     """A tree whose arrays are copies of another one's; what was one array is one again."""
+    with jax.debug_nans(False), jax.debug_infs(False):  # what is bad is copied as it is
+        return _copied(tree)
+
+
+def _copied(tree: Any) -> Any:
     leaves, structure = jax.tree.flatten(tree)
     arrays = {id(leaf): leaf for leaf in leaves if isinstance(leaf, jax.Array)}
     copies: dict[int, Any] = {}
@@ -387,7 +392,7 @@ def _copy_all(arrays: Sequence[Any]) -> list[Any]:
 
 def _copy(array: Any) -> Any:
     if is_spread(array):  # nobody else may copy it now
-        parts = copied_arrays([shard.data for shard in array.addressable_shards])
+        parts = _copied([shard.data for shard in array.addressable_shards])
         return jax.make_array_from_single_device_arrays(array.shape, array.sharding, parts)
     if is_key(array):
         data = jnp.copy(jax.random.key_data(array))

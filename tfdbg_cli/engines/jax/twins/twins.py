@@ -162,10 +162,11 @@ class Twins(Generic[T]):
         by_placement = self._known.setdefault(closed.jaxpr, {})
         found = by_placement.get(placement)
         if found is None:
-            found = by_placement[placement] = make()
-            if len(by_placement) > _MOST_PLACEMENTS:
-                found.refuse("what it gets is ever on other devices")
+            found = make()
+            if len(by_placement) == _MOST_PLACEMENTS:
+                found.refuse("it is ever compiled anew, or what it gets is ever on other devices")
                 return found
+            by_placement[placement] = found
             try:
                 work = found.trace(closed, values, results)
             except Exception as error:
