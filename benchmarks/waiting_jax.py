@@ -4,7 +4,7 @@
 
 Each way is a process of its own, and they take turns; told is the median step of the best round,
 its time and what it took of all cores (which tells more on a busy machine), and for the level of
-ops what XLA took to compile the step and its twin.
+ops what XLA took to compile the step and its twins.
 Needs jax and optax.
 """
 
@@ -20,7 +20,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 OPS = "  at the level of ops"
-_COMPILED = re.compile(r"XLA compilation of jit\((step|tfdbg_cli_health)\) in ([\d.]+) sec")
+TWIN = "  with results twin"
+_COMPILED = re.compile(
+    r"XLA compilation of jit\((step|tfdbg_cli_(?:health|twin))\) in ([\d.]+) sec"
+)
 
 
 def program(steps: int, is_donating: bool) -> None:
@@ -86,20 +89,31 @@ def main() -> None:
             [*debugger, "config set level ops", "-c", "run -f has_inf_or_nan"],
             {"JAX_LOG_COMPILES": "True"},
         ),
+        TWIN: (
+            [
+                *(*debugger, "config set level ops", "-c", "config set results twin"),
+                *("-c", "run -f has_inf_or_nan"),
+            ],
+            {"JAX_LOG_COMPILES": "True"},
+        ),
     }
     compiling: dict[str, float] = {}
     best: dict[str, tuple[float, ...]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(options.rounds):
             for name, (words, more) in ways.items():
-                environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": folder}
+                environment = {
+                    **os.environ,
+                    "PYTHONPATH": str(ROOT),
+                    "XDG_CONFIG_HOME": f"{folder}/{name}",
+                }
                 command = [sys.executable, *words, __file__, "--program"]
                 command += ["--steps", str(options.steps)]
                 command += ["--donating"] if options.donating else []
                 done = subprocess.run(
                     command, env=environment | more, capture_output=True, text=True, check=True
                 )
-                if name == OPS:
+                if name in (OPS, TWIN):
                     for what, seconds in _COMPILED.findall(done.stderr):
                         compiling[what] = min(compiling.get(what, 1e9), float(seconds))
                 line = next(each for each in done.stdout.splitlines() if each.startswith("step "))

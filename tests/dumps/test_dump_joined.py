@@ -10,6 +10,7 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import open_dump
+from tfdbg_cli.dumps.profile import CodeLine, Profile, ProfileEntry
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump
 from tfdbg_cli.dumps.run_folder.writer import write_run_folder
 from tfdbg_cli.dumps.sources import Sources
@@ -246,3 +247,17 @@ def test_of_errors_that_say_as_much_the_own_rank_s_comes_first():
     first, second, third = joined.run_info().error.message.splitlines()
     assert (first, second) == ("On rank 0: rank 0", "On rank 1: ValueError: rank 1")
     assert third == "On rank 2: ValueError: rank 2"
+
+
+def test_times_are_those_of_all_ranks():
+    entry = ProfileEntry("log", "log", 3, 20, 25, place=CodeLine("train.py", 7, "step"))
+    parts = {
+        rank: MemoryDump(Graph([]), profile=Profile([("CPU:0", [entry])] if rank else ()))
+        for rank in range(2)
+    }
+    profile = JoinedDump(parts).profile()
+    (device,) = profile.devices
+    (found,) = device.entries
+    assert (device.name, found.node, found.place.line) == ("rank_1/CPU:0", "rank_1/log", 7)
+    assert (found.start, found.op_time, found.exec_time) == (3, 20, 25)
+    assert JoinedDump({0: rank_dump(0)}).profile() is None

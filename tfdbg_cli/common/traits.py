@@ -9,7 +9,25 @@ from dataclasses import dataclass, field
 
 from tfdbg_cli.common.fields import Field
 
-__all__ = ["EngineTraits", "OpRoles", "all_traits", "meaning", "op_roles", "register"]
+__all__ = [
+    "RESULTS",
+    "EngineTraits",
+    "OpRoles",
+    "all_traits",
+    "meaning",
+    "op_roles",
+    "register",
+]
+
+#: Of engines whose twins compute all that the program's own functions do.
+RESULTS = Field(
+    "results",
+    "own",
+    str,
+    "ONNX Runtime, JAX at the level ops: what a program gets of a debugged run; twin: what the"
+    " debugger computes for itself, which saves a run and may differ in the last bits.",
+    ("own", "twin"),
+)
 
 _NEVER = re.compile(r"(?!)")
 

@@ -11,6 +11,7 @@ from typing import Any
 from tfdbg_cli.dumps.dump import Datum, Dump, RunError, RunInfo
 from tfdbg_cli.dumps.feeds import LazyFeeds
 from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.profile import Profile, ProfileEntry
 from tfdbg_cli.dumps.sources import Sources
 
 __all__ = ["RANK_NAME", "JoinedDatum", "JoinedDump", "part_of", "rank_name"]
@@ -208,6 +209,17 @@ class JoinedDump(Dump):
             error=_error(infos, self._own),
         )
 
+    def profile(self) -> Profile | None:
+        """The timings of all; when ops began counts from the first one of each rank."""
+        found = {rank: each for rank, part in self.parts.items() if (each := part.profile())}
+        if not found:
+            return None
+        return Profile(
+            (f"{rank_name(rank)}/{name}", [_renamed_entry(rank, each) for each in entries])
+            for rank, profile in found.items()
+            for name, entries in profile.devices
+        )
+
     def close(self) -> None:
         """Close all of them."""
         for part in self.parts.values():
@@ -298,6 +310,19 @@ def _renamed(rank: int, node: Node, others: Mapping[int, Node]) -> Node:
         lambda: node.attributes,
         lambda: node.frames,
         returns=[[start + tensor if tensor else "" for tensor in each] for each in node.returns],
+    )
+
+
+def _renamed_entry(rank: int, entry: ProfileEntry) -> ProfileEntry:
+    return ProfileEntry(
+        f"{rank_name(rank)}/{entry.node}",
+        entry.op_type,
+        entry.start,
+        entry.op_time,
+        entry.exec_time,
+        entry.runtime_name,
+        entry.kernel,
+        lambda _: entry.place,
     )
 
 

@@ -9,11 +9,12 @@ from tfdbg_cli.common.settings import all_fields
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.jax.engine import ENGINE
+from tfdbg_cli.engines.jax.twins.results import ResultsTwin
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 from tfdbg_cli.testing.engine_contract import _Hosts
 
-__all__ = ["Found", "bits", "program", "waiting", "watched"]
+__all__ = ["Found", "bits", "program", "twins_computing", "waiting", "watched"]
 
 _SETTINGS = {field.name: field.default for field in all_fields()}
 _FILTERS = {"has_inf_or_nan": has_inf_or_nan, "origin_of_nonfinite": origin_of_nonfinite}
@@ -32,14 +33,30 @@ def watched(watch=None):
 
 
 @contextlib.contextmanager
-def waiting(name="has_inf_or_nan", level="auto"):
-    """As ``run -f`` waits, with the setting level."""
-    ENGINE.configure({**_SETTINGS, "level": level}.__getitem__)
+def waiting(name="has_inf_or_nan", level="auto", results="own"):
+    """As ``run -f`` waits, with the settings level and results."""
+    ENGINE.configure({**_SETTINGS, "level": level, "results": results}.__getitem__)
     try:
         with watched(Watch(filter_name=name, predicate=_FILTERS[name])) as hosts:
             yield hosts
     finally:
         ENGINE.configure(_SETTINGS.__getitem__)
+
+
+@contextlib.contextmanager
+def twins_computing():
+    """Calls that twins make whose results the program may get; gives for each whether it does."""
+    calls, plainly = [], ResultsTwin.compute
+
+    def compute(twin, *args):
+        calls.append(twin.is_trusted)
+        return plainly(twin, *args)
+
+    ResultsTwin.compute = compute
+    try:
+        yield calls
+    finally:
+        ResultsTwin.compute = plainly
 
 
 class Found:

@@ -3,17 +3,18 @@
 import inspect
 import json
 import sys
+import time
 from pathlib import Path
 
 import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 sys.path.insert(0, str(Path(__file__).parent))
-from jax_kit import bits, watched
+from jax_kit import Found, bits, twins_computing, waiting, watched
 
 try:
     from jax import shard_map
@@ -110,4 +111,34 @@ def seen(function):
     }
 
 
-print(json.dumps({name: seen(each) for name, each in [*CASES.items(), ("training", training)]}))
+@case((P(None, "b"), P("a", "b")))
+def swallowing(x):
+    logs = lax.scan(lambda c, row: (c, jnp.maximum(jnp.log(row), -1)), x[0], x)[1]
+    return lax.psum(logs, "a"), x * 2
+
+
+def found(results):
+    """What the level of ops finds that no result shows."""
+    function = jax.jit(CASES["swallowing"], donate_argnums=0)
+
+    def call(x):
+        given = jax.device_put(x, NamedSharding(MESH, P("a", "b")))
+        values = function(given)
+        assert given.is_deleted()
+        return values
+
+    values = plain = call(X)
+    with waiting(level="ops", results=results) as hosts, twins_computing() as trusted:
+        end = time.monotonic() + 60
+        while results == "twin" and True not in trusted and time.monotonic() < end:
+            values = call(X)
+        assert [each.sharding for each in values] == [each.sharding for each in plain]
+        assert bits(values) == bits(plain)
+        while not hosts.ends and time.monotonic() < end:
+            call(np.where(X == 13, 0, X))
+    datum = Found(hosts).datum
+    return [datum.tensor_name, datum.note, dict(hosts.dump().run_info().details)]
+
+
+seen_by_name = {name: seen(each) for name, each in [*CASES.items(), ("training", training)]}
+print(json.dumps(seen_by_name | {f"results {each}": found(each) for each in ("own", "twin")}))

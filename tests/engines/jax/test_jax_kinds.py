@@ -590,3 +590,11 @@ def test_arrays_that_the_program_lets_go_of_are_gone():
         assert seen() is None
     finally:
         gc.enable()
+
+
+def test_a_bad_argument_that_is_donated_is_copied_while_jax_looks_for_bad_results():
+    function = jax.jit(lambda x: jnp.where(jnp.isnan(x), 0, x), donate_argnums=0)
+    bad = jnp.full(3, jnp.nan)
+    with jax.debug_nans(True), watched() as hosts:
+        np.testing.assert_array_equal(function(bad), np.zeros(3))
+    assert np.isnan(hosts.dump().by_tensor("x:0")[0].get_tensor()).all()

@@ -68,7 +68,7 @@ def ran(folder, *debugger, debugged=(0, 1), bad=2):
 
 def test_the_processes_stop_together_and_do_again_what_only_both_can_do(tmp_path):
     plain = ran(tmp_path)
-    commands = "run -f has_inf_or_nan", "pt rank_1/log:0", "lt -n mul$"
+    commands = "run", "run -p", "lp", "run -f has_inf_or_nan", "pt rank_1/log:0", "lt -n mul$"
     batch = [part for command in commands for part in ("-c", command)]
     debugged = ran(tmp_path, "-m", "tfdbg_cli", "--batch", *batch)
     assert [own(out) for out in debugged] == [own(out) for out in plain]
@@ -80,6 +80,11 @@ def test_the_processes_stop_together_and_do_again_what_only_both_can_do(tmp_path
     assert "([2:4, 0:2] of [4, 2]; other processes have the rest)" in leader
     assert re.search(r"8 +dot_general +float32 +\(2,\) +1 -inf 1 \+inf rank_0/", leader)
     assert "tfdbg" not in follower
+    # What both have timed together.
+    assert "--- run-end: profile of training run #1: train_step ---" in leader
+    for rank in range(2):
+        assert re.search(rf"Device \d of 2: rank_{rank}/CPU:\d+\n", leader)
+        assert re.search(rf"rank_{rank}/log +log .* program\.py:17\(", leader)
 
 
 def test_one_process_that_is_debugged_alone_shows_what_its_calls_return(tmp_path):

@@ -81,3 +81,12 @@ def test_what_calls_back_is_not_done_twice(seen):
 def test_only_one_axis_of_the_mesh_is_split_along(seen):
     found, _ = seen
     assert "shard_map/exp:0 [2, 2, 4]" in found["one_axis"]["tensors"]
+
+
+@pytest.mark.parametrize("results", ["own", "twin"])
+def test_the_level_of_ops_looks_inside(seen, results):
+    tensor, note, details = seen[0][f"results {results}"]
+    assert tensor == "shard_map/scan/log:0"
+    assert note.endswith("nan or infinite in [1, 0]")
+    assert details["Level"] == "ops (setting level ops)"
+    assert ("Results" in details) == (results == "twin")

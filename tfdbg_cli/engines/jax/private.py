@@ -27,10 +27,12 @@ __all__ = [
     "callback_results",
     "calls_back",
     "compiled_function",
+    "compiler_options",
     "distributed_state",
     "donated",
     "has_devices",
     "is_clean",
+    "is_committed",
     "is_own_jaxpr",
     "is_program_function",
     "is_ref",
@@ -329,6 +331,16 @@ def statics(function: Any) -> tuple[Sequence[int], Sequence[str]]:
     info = _jit_info(function)
     positions = getattr(info, "static_argnums", None) or ()
     return (*positions,), (*(getattr(info, "static_argnames", None) or ()),)
+
+
+def compiler_options(function: Any) -> dict[str, Any] | None:
+    """What XLA was told about a function beside what it computes."""
+    return dict(getattr(_jit_info(function), "compiler_options_kvs", None) or ()) or None
+
+
+def is_committed(value: Any) -> bool:
+    """Whether an array stays on the devices where it is."""
+    return bool(getattr(value, "_committed", False))
 
 
 def donated(function: Any) -> tuple[Sequence[int], Sequence[str]]:

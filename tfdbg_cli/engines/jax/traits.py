@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.common.traits import EngineTraits, OpRoles, meaning
+from tfdbg_cli.common.traits import RESULTS, EngineTraits, OpRoles, meaning
 
 __all__ = ["TRAITS"]
 
@@ -10,6 +10,7 @@ TRAITS = EngineTraits(
     "jax",
     "JAX",
     "jax",
+    settings=(RESULTS,),
     steps_calls=True,
     op_roles=OpRoles(
         placing=frozenset(["pad", "scatter", "select_n", "broadcast_in_dim"]),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.common.fields import Field
-from tfdbg_cli.common.traits import EngineTraits, OpRoles, meaning
+from tfdbg_cli.common.traits import RESULTS, EngineTraits, OpRoles, meaning
 
 __all__ = ["TRAITS"]
 
@@ -11,16 +10,7 @@ TRAITS = EngineTraits(
     "onnx",
     "ONNX Runtime",
     "onnxruntime",
-    settings=(
-        Field(
-            "results",
-            "own",
-            str,
-            "ONNX Runtime: what a program gets of a debugged run; twin: what the debugger computes"
-            " for itself, which saves a run where each node is looked at.",
-            ("own", "twin"),
-        ),
-    ),
+    settings=(RESULTS,),
     op_roles=OpRoles(
         placing=frozenset(
             [

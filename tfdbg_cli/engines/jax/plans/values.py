@@ -15,7 +15,7 @@ from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.engines.jax.private import array_of_ref, is_ref
 
-__all__ = ["as_array", "chosen", "datum_of", "is_floating", "is_key", "is_spread"]
+__all__ = ["as_array", "chosen", "datum_of", "distance", "is_floating", "is_key", "is_spread"]
 
 
 def is_key(value: Any) -> bool:
@@ -160,3 +160,26 @@ def _device(value: Any) -> str:
     if len(found) != 1:
         return f"{len(found)} devices" if found else ""
     return str(next(iter(found)))
+
+
+def distance(value: Any, again: Any) -> float:
+    """How far two arrays are apart, as a part of the largest number in one of them."""
+    if not is_floating(value):
+        return 0.0
+    one, other = (as_array(each) for each in (value, again))
+    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+        return 0.0
+    if one.shape != other.shape:  # other parts of it are here
+        return 0.0
+    if one.tobytes() == other.tobytes() or not one.size:
+        return 0.0
+    wide = np.complex128 if one.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        one, other = one.astype(wide), other.astype(wide)
+        both = np.isfinite(one) & np.isfinite(other)
+        if not np.array_equal(np.isfinite(one), np.isfinite(other)):
+            return float("inf")
+        if not both.any():
+            return 0.0
+        largest = np.abs(one[both]).max()
+        return float(np.abs(one[both] - other[both]).max() / (largest or 1.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import re
 import sys
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from tfdbg_cli.engines.jax.private import (
     array_of_ref,
     distributed_state,
     donated,
+    is_committed,
     is_ref,
     new_ref,
     result_tree,
@@ -32,12 +34,14 @@ from tfdbg_cli.engines.jax.runs.owners import hides_names, names_of_arrays
 from tfdbg_cli.engines.kit.sites import argument_names
 from tfdbg_cli.engines.kit.stacks import call_frame, take
 
-__all__ = ["Call", "FunctionCall", "JaxprCall", "Leaf", "leaves_of", "title_of"]
+__all__ = ["Call", "FunctionCall", "JaxprCall", "Leaf", "copied_arrays", "leaves_of", "title_of"]
 
 
 # How many calls there were of each function: they are the same calls in all processes.
 _NUMBERS: collections.Counter[str] = collections.Counter()
 _PROCESSES = AllProcesses()
+# Of each function what its arrays are called, by how they are nested.
+_PATHS: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
 
 
 class Leaf(NamedTuple):
@@ -69,10 +73,13 @@ class Call(ABC):
         callbacks: what functions of the program's have given to it.
         written: what the mutable arrays that it gets hold after it, by their paths.
         seconds: how long it took until it returned, tracing and compiling included.
+        is_fine: nothing bad is in what it has returned; ``None``: nobody has looked.
     """
 
     #: Its arguments are lists that a library has made.
     hides_names = False
+    #: What ``jax.jit`` has made, where that is called.
+    function: Any = None
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -85,6 +92,7 @@ class Call(ABC):
         self.callbacks = CallbackResults()
         self.written: dict[str, Any] = {}
         self.seconds = 0.0
+        self.is_fine: bool | None = None
         self._stack = take(call_frame(sys._getframe(1)), None, None)
 
     @property
@@ -135,6 +143,27 @@ class Call(ABC):
     def values(self) -> list[Any]:
         """What it was given, to do it once more with."""
         return [new_ref(leaf.value) if leaf.is_ref else leaf.value for leaf in self.leaves]
+
+    def copies(self) -> list[Any]:
+        """The same, copied where it may be written over."""
+        places = [at for at, leaf in enumerate(self.leaves) if leaf.value is not leaf.original]
+        copied = copied_arrays([self.leaves[at].value for at in places])
+        values = [leaf.value for leaf in self.leaves]
+        for at, value in zip(places, copied, strict=True):
+            values[at] = value
+        return values
+
+    def given(self) -> list[Any]:
+        """What the program has given to it."""
+        return [leaf.original for leaf in self.leaves]
+
+    def is_used_up(self) -> bool:
+        """Whether something of that is gone."""
+        return any(isinstance(each, jax.Array) and each.is_deleted() for each in self.given())
+
+    def again(self) -> Any:
+        """Make it with copies of what it was given."""
+        raise NotImplementedError
 
     def named(self) -> list[Leaf]:
         """The arrays that it gets, as the program calls them; ask while it is being made."""
@@ -193,7 +222,7 @@ class FunctionCall(Call):
         self._traced: Any = None
 
     def inputs(self) -> list[Leaf]:
-        return list(leaves_of(self.function, *self._given))
+        return leaves_of(self.function, *self._given)
 
     def keep(self) -> None:
         positions, names = donated(self.function)
@@ -202,11 +231,12 @@ class FunctionCall(Call):
             self.leaves = [_kept(leaf) for leaf in given]
             return
         args, kwargs = self._given
-        copies: dict[int, Any] = {}
-        self._given = (
-            [_copied(v, copies) if at in positions else v for at, v in enumerate(args)],
-            {key: _copied(v, copies) if key in names else v for key, v in kwargs.items()},
+        chosen = (
+            {at: value for at, value in enumerate(args) if at in positions},
+            {key: value for key, value in kwargs.items() if key in names},
         )
+        copied, named = copied_arrays(chosen)
+        self._given = [copied.get(at, v) for at, v in enumerate(args)], {**kwargs, **named}
         self.leaves = [
             _kept(leaf)._replace(original=before.value)
             for leaf, before in zip(self.inputs(), given, strict=True)
@@ -224,6 +254,10 @@ class FunctionCall(Call):
 
     def rebuild(self, leaves: list[Any]) -> Any:
         return jax.tree.unflatten(result_tree(self._trace()), leaves)
+
+    def again(self) -> Any:
+        args, kwargs = copied_arrays(self._given)
+        return self.function(*args, **kwargs)
 
     def forget(self) -> None:
         super().forget()
@@ -259,7 +293,7 @@ class JaxprCall(Call):
 
     def keep(self) -> None:
         if self._is_donated:
-            self._values = _copied(list(self._values), {})
+            self._values = copied_arrays(list(self._values))
         self.leaves = [_kept(leaf) for leaf in self.inputs()]
 
     def forget(self) -> None:
@@ -282,27 +316,44 @@ def title_of(function: Any) -> str:
     return re.sub(r"^.*<locals>\.", "", name or type(plain).__name__)
 
 
-def leaves_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Leaf]:
+def leaves_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Leaf]:
     """The arrays among the arguments of a call; those that are part of the function left out."""
+    known = _PATHS.setdefault(function, {})
+    arguments = list(_arguments(function, args, kwargs, known))
+    values, structure = jax.tree.flatten([value for _, _, value in arguments])
+    key = (structure, *((name, place) for name, place, _ in arguments))
+    paths = known.get(key)
+    if paths is None:  # they take longer than all else
+        paths = known[key] = [path for each in arguments for path in _paths(*each)]
+    return [
+        Leaf(path, value, place, value) for (path, place), value in zip(paths, values, strict=True)
+    ]
+
+
+def _arguments(
+    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], known: dict[Any, Any]
+) -> Iterator[tuple[str, int | str, Any]]:
     positions, names = statics(function)
     count = len(args)
     skipped = {at % count if -count <= at < count else at for at in positions} if count else set()
-    plain = wrapped(function)
-    called = _parameter_names(plain, args) if plain is not None else []
+    called = known.get(count)
+    if called is None:
+        plain = wrapped(function)
+        called = known[count] = _parameter_names(plain, args) if plain is not None else []
     for at, value in enumerate(args):
         if at not in skipped:
             name = called[at] if at < len(called) else f"args[{at}]"
             if name not in names:
-                yield from _leaves(name, value, at)
+                yield name, at, value
     for name in sorted(kwargs):
         if name not in names:
-            yield from _leaves(name, kwargs[name], name)
+            yield name, name, kwargs[name]
 
 
-def _leaves(name: str, value: Any, argument: int | str) -> Iterator[Leaf]:
+def _paths(name: str, place: int | str, value: Any) -> Iterator[tuple[str, int | str]]:
     found, _ = jax.tree_util.tree_flatten_with_path(value)
-    for path, leaf in found:
-        yield Leaf(name + jax.tree_util.keystr(path), leaf, argument, leaf)
+    for path, _ in found:
+        yield name + jax.tree_util.keystr(path), place
 
 
 def _parameter_names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
@@ -313,21 +364,37 @@ def _parameter_names(function: Callable[..., Any], args: Sequence[Any]) -> list[
     return [by_mark.get(id(mark), f"args[{at}]") for at, mark in enumerate(marks)]
 
 
-def _copied(tree: Any, copies: dict[int, Any]) -> Any:
-    def copy(leaf: Any) -> Any:
-        if not isinstance(leaf, jax.Array):
-            return leaf
-        if id(leaf) not in copies:
-            if is_spread(leaf):  # nobody else may copy it now
-                parts = [_copied(shard.data, {}) for shard in leaf.addressable_shards]
-                copies[id(leaf)] = jax.make_array_from_single_device_arrays(
-                    leaf.shape, leaf.sharding, parts
-                )
-            elif is_key(leaf):
-                data = jnp.copy(jax.random.key_data(leaf))
-                copies[id(leaf)] = jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
-            else:
-                copies[id(leaf)] = jnp.copy(leaf)
-        return copies[id(leaf)]
+def copied_arrays(tree: Any) -> Any:
+    """A tree whose arrays are copies of another one's; what was one array is one again."""
+    with jax.debug_nans(False), jax.debug_infs(False):  # what is bad is copied as it is
+        return _copied(tree)
 
-    return jax.tree.map(copy, tree)
+
+def _copied(tree: Any) -> Any:
+    leaves, structure = jax.tree.flatten(tree)
+    arrays = {id(leaf): leaf for leaf in leaves if isinstance(leaf, jax.Array)}
+    copies: dict[int, Any] = {}
+    together: dict[Any, list[Any]] = {}
+    for each in arrays.values():
+        if is_key(each) or len(each.devices()) != 1:
+            copies[id(each)] = _copy(each)
+        else:  # one by one they take ten times as long
+            together.setdefault((each.sharding, is_committed(each)), []).append(each)
+    for several in together.values():
+        copies.update(zip(map(id, several), _copy_all(several), strict=True))
+    return jax.tree.unflatten(structure, [copies.get(id(leaf), leaf) for leaf in leaves])
+
+
+@jax.jit
+def _copy_all(arrays: Sequence[Any]) -> list[Any]:
+    return [jnp.copy(each) for each in arrays]
+
+
+def _copy(array: Any) -> Any:
+    if is_spread(array):  # nobody else may copy it now
+        parts = _copied([shard.data for shard in array.addressable_shards])
+        return jax.make_array_from_single_device_arrays(array.shape, array.sharding, parts)
+    if is_key(array):
+        data = jnp.copy(jax.random.key_data(array))
+        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
+    return jnp.copy(array)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ from tfdbg_cli.engines.jax.plans.names import node_name, part_name
 from tfdbg_cli.engines.jax.plans.plan import Plan
 from tfdbg_cli.engines.jax.plans.replay import Replay
 from tfdbg_cli.engines.jax.plans.shards import Shards
-from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, is_floating
+from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, distance, is_floating
 from tfdbg_cli.engines.jax.runs.calls import Call, Leaf
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
@@ -181,9 +181,9 @@ class Replayed:
             self._tensors[id(value)] = (tensor, value)
             self.outputs[f"result{path}"] = tensor
             self.results[tensor] = True
-            distance = _distance(value, replayed)
-            if distance:
-                differing.append((distance, path, tensor))
+            apart = distance(value, replayed)
+            if apart:
+                differing.append((apart, path, tensor))
         if differing:
             largest, path, tensor = max(differing)
             self.notes.append(
@@ -249,29 +249,6 @@ def _kind_of(aval: Any) -> tuple[Any, Any]:
     return getattr(aval, "shape", None), str(getattr(aval, "dtype", ""))
 
 
-def _distance(value: Any, replayed: Any) -> float:
-    """How far two arrays are apart, as a part of the largest number in one of them."""
-    if not is_floating(value):
-        return 0.0
-    one, other = (as_array(each) for each in (value, replayed))
-    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
-        return 0.0
-    if one.shape != other.shape:  # other parts of it are here
-        return 0.0
-    if one.tobytes() == other.tobytes() or not one.size:
-        return 0.0
-    wide = np.complex128 if one.dtype.kind == "c" else np.float64
-    with np.errstate(all="ignore"):
-        one, other = one.astype(wide), other.astype(wide)
-        both = np.isfinite(one) & np.isfinite(other)
-        if not np.array_equal(np.isfinite(one), np.isfinite(other)):
-            return float("inf")
-        if not both.any():
-            return 0.0
-        largest = np.abs(one[both]).max()
-        return float(np.abs(one[both] - other[both]).max() / (largest or 1.0))
-
-
 class ReplayLevel(CaptureLevel):
     """Every op and every value: calls are done once more, op by op.
 
@@ -288,6 +265,10 @@ class ReplayLevel(CaptureLevel):
         self.replayed: Replayed | None = None
         #: What somebody has stepped through, in place of what would be replayed.
         self.stepped: MemoryDump | None = None
+
+    def make(self, call: Call, plain: Callable[[], Any]) -> Any:
+        """What the program gets of a call; ``plain`` makes it."""
+        return plain()
 
     def called(self, call: Call) -> None:
         """A call is over."""
@@ -377,6 +358,8 @@ class OutputsLevel(ReplayLevel):
 
 
 def _is_fine(call: Call) -> bool:
+    if call.is_fine is not None:
+        return call.is_fine
     is_fine = all(
         all_finite(found)
         for value in (*call.outputs, *call.written.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.finite import all_finite
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.jax.runs.calls import Call
+from tfdbg_cli.engines.jax.runs.in_place import InPlace
 from tfdbg_cli.engines.jax.runs.levels import INCOMPLETE, OUTPUTS, OutputsLevel
 from tfdbg_cli.engines.jax.twins.twins import Twin, Twins
 
@@ -30,7 +32,8 @@ class OpsLevel(OutputsLevel):
 
     Args:
         watch: what was asked for.
-        twins: of the program's functions.
+        twins: of the program's functions, which are computed beside these.
+        in_place: those that the program gets its results from; ``None``: it gets its own.
 
     Attributes:
         lacks: why calls are not looked into, with their names.
@@ -38,23 +41,69 @@ class OpsLevel(OutputsLevel):
 
     level = OPS
 
-    def __init__(self, watch: Watch, twins: Twins) -> None:
+    def __init__(self, watch: Watch, twins: Twins[Twin], in_place: InPlace | None = None) -> None:
         super().__init__(watch)
         self.lacks: dict[str, str] = {}
         self._asked = watch.filter_name, watch.exclude
         self._twins = twins
+        self._in_place = in_place
+        self._sources: dict[str, str] = {}
         self._told: list[tuple[Call, Twin, Any]] = []
         self._news: list[tuple[Call, Twin, set[int]]] = []
 
+    def make(self, call: Call, plain: Callable[[], Any]) -> Any:
+        twin = self._in_place.ready(call) if self._in_place is not None else None
+        if twin is None:
+            return plain()
+        try:
+            computed = twin.compute(call.jaxpr.consts, call.given())
+        except Exception as error:
+            pass_on(error)
+            twin.refuse(f"its twin can't be computed: {one_line(error)}")
+            return call.again() if call.is_used_up() else plain()
+        self._told.append((call, twin, computed.flags))
+        call.is_fine = computed.is_fine
+        apart = (
+            f"by up to {twin.distance:.1e} of the largest number" if twin.distance else "nowhere"
+        )
+        self._sources[call.title] = (
+            "its twin's (setting results twin), whose last bits may be others: they differed "
+            f"{apart} when both were computed"
+        )
+        return call.rebuild(computed.results)
+
     def called(self, call: Call) -> None:
         super().called(call)
-        if call.error is not None:
+        if call.error is not None or call.is_fine is not None:
             return
+        patience = min(_PATIENCE * call.seconds, _MOST_SECONDS)
+        if self._in_place is None or not self._try_out(self._in_place, call, patience):
+            self._look(call, patience)
+
+    def _try_out(self, in_place: InPlace, call: Call, patience: float) -> bool:
+        """Whether the program will get a function's results from its twin."""
+        twin = in_place.twin(call, patience)
+        try:
+            computed = None if twin.lack else in_place.try_out(twin, call)
+        except Exception as error:
+            pass_on(error)
+            twin.refuse(f"its twin can't be computed: {one_line(error)}")
+        if twin.refusal:
+            self._sources[call.title] = f"its own: {twin.refusal}"
+            return False
+        if twin.lack:
+            self._lack(call, twin.lack)
+        elif computed is not None:
+            self._told.append((call, twin, computed.flags))
+        return True
+
+    def _look(self, call: Call, patience: float) -> None:
+        """Let a function's twin look at what it computes."""
         twin = None
         try:
             values, results, closed = [leaf.value for leaf in call.leaves], call.outputs, call.jaxpr
-            patience = min(_PATIENCE * call.seconds, _MOST_SECONDS)
-            twin = self._twins.of(closed, values, results, patience)
+            placement = tuple(getattr(value, "sharding", None) for value in (*values, *results))
+            twin = self._twins.of(closed, placement, Twin, values, results, patience)
             flags = twin.flags(closed.consts, values, results)
         except Exception as error:
             self._refuse(call, twin, error)
@@ -63,6 +112,12 @@ class OpsLevel(OutputsLevel):
             self._lack(call, twin.lack)
         elif flags is not None:
             self._told.append((call, twin, flags))
+
+    @property
+    def notes(self) -> list[tuple[str, str]]:
+        """Where what the program got has come from, where it may not be from its own function."""
+        sources = [("Results", f"{title}: {each}") for title, each in self._sources.items()]
+        return [*super().notes, *sources]
 
     def is_fine(self) -> bool:
         if not super().is_fine():

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.jax.runs.in_place import InPlace
 from tfdbg_cli.engines.jax.runs.levels import OUTPUTS, OutputsLevel, ReplayLevel
 from tfdbg_cli.engines.jax.runs.ops_level import OpsLevel
-from tfdbg_cli.engines.jax.twins.twins import Twins
+from tfdbg_cli.engines.jax.twins.twins import Twin, Twins
 from tfdbg_cli.engines.kit.levels import FULL, MODULES, RECORDS, CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
 
@@ -28,13 +29,17 @@ class JaxPolicy(CapturePolicy):
 
     def __init__(self, setting: Callable[[str], Any]) -> None:
         super().__init__(setting)
-        self._twins = Twins()
+        self._twins: Twins[Twin] = Twins()
+        self._in_place = InPlace()
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
         del costs
         if level == FULL:
             return ReplayLevel(watch)
-        return OpsLevel(watch, self._twins) if level == RECORDS else OutputsLevel(watch)
+        if level != RECORDS:
+            return OutputsLevel(watch)
+        in_place = self._in_place if self.setting("results") == "twin" else None
+        return OpsLevel(watch, self._twins, in_place)
 
     def obstacle(self, kind: str, costs: RunCosts) -> str:
         return ""

@@ -190,7 +190,9 @@ class JaxRuns(RunLife[OpenRun]):
         self._inside = call
         began = time.perf_counter()
         try:
-            result = call.result = plain()
+            watcher = run.watcher
+            made = watcher.make(call, plain) if isinstance(watcher, ReplayLevel) else plain()
+            result = call.result = made
         except BaseException as error:
             self._inside = None
             show_errors_program_only(error)

@@ -86,6 +86,7 @@ class TimingLevel(ReplayLevel):
 def _device_of(made: Sequence[Any]) -> str:
     for value in made:
         if isinstance(value, jax.Array):
-            device = min(value.devices(), key=lambda each: each.id)
+            here = value.sharding.addressable_devices  # others are with other processes
+            device = min(here or value.devices(), key=lambda each: each.id)
             return f"{device.platform.upper()}:{device.id}"
     return _NO_DEVICE

@@ -13,8 +13,8 @@ import numpy as np
 from jax.extend import core
 
 from tfdbg_cli.engines.jax.plans.plan import SILENT, called_jaxpr
-from tfdbg_cli.engines.jax.private import scan_counts
-from tfdbg_cli.engines.jax.twins.loops import is_inexact, is_unsure, variables
+from tfdbg_cli.engines.jax.private import scan_counts, shard_map_of
+from tfdbg_cli.engines.jax.twins.loops import has_shard_map, is_inexact, is_unsure, variables
 
 __all__ = ["Checked", "Checks", "checks_of"]
 
@@ -137,6 +137,7 @@ class _Search:
         self._bodies: dict[str, Callable[[Any], Sequence[Checks]]] = {
             "cond": self._condition,
             "scan": self._scan,
+            "shard_map": self._shard_map,
             "while": self._while,
         }
 
@@ -158,8 +159,9 @@ class _Search:
             body = checks_of(called.jaxpr, self._are_told(equation), self._are_used(equation))
             self._tell(equation.invars, body.told)
             return Checked(equation, (), (body,))
-        if name in self._bodies:
-            return Checked(equation, (), self._bodies[name](equation))
+        bodies = self._bodies[name](equation) if name in self._bodies else ()
+        if bodies:
+            return Checked(equation, (), bodies)
         floating = [at for at, each in enumerate(equation.outvars) if is_inexact(each.aval)]
         slots = [at for at in floating if equation.outvars[at] not in self._told]
         if _makes_nothing_bad(equation):
@@ -195,6 +197,19 @@ class _Search:
         both = [a and b for a, b in zip(told, body.told[own:], strict=True)]
         self._tell(going, both)
         return test, body
+
+    def _shard_map(self, equation: Any) -> Sequence[Checks]:
+        parts = shard_map_of(equation)
+        if parts is None or not parts.axes:
+            return ()
+        jaxpr = getattr(parts.jaxpr, "jaxpr", parts.jaxpr)
+        if has_shard_map(jaxpr):  # of its mesh the inner one has only a part
+            return ()
+        # What it returns may be that of one device, of which others may have another.
+        count = len(jaxpr.outvars)
+        body = checks_of(jaxpr, [False] * count, [True] * count)
+        self._tell(equation.invars, body.told)
+        return (body,)
 
     def _are_told(self, equation: Any) -> list[bool]:
         return [each in self._told for each in equation.outvars]

@@ -14,11 +14,11 @@ from jax.extend import core
 
 from tfdbg_cli.engines.jax.plans.plan import CALLBACKS, called_jaxpr, value_of
 from tfdbg_cli.engines.jax.plans.values import chosen
-from tfdbg_cli.engines.jax.private import only, scan_counts
+from tfdbg_cli.engines.jax.private import only, partition_spec, scan_counts, shard_map_of
 from tfdbg_cli.engines.jax.twins.checks import Checked, Checks
-from tfdbg_cli.engines.jax.twins.loops import inner_jaxprs, is_unsure
+from tfdbg_cli.engines.jax.twins.loops import has_unsure, inner_jaxprs, is_inexact, is_unsure
 
-__all__ = ["BAD", "CUT", "MOST_ITERATIONS", "health_of", "obstacle"]
+__all__ = ["BAD", "CUT", "MOST_ITERATIONS", "health_of", "obstacle", "results_and_health"]
 
 
 #: Set in a flag: something bad was seen, and a loop was not done to its end.
@@ -34,9 +34,10 @@ def obstacle(jaxpr: Any) -> str:
         name = equation.primitive.name
         if name in CALLBACKS:
             return f"it has a {name}, which is not called twice"
-        is_entered = name in _WAYS or called_jaxpr(equation) is not None
+        # Inside of a shard_map loops aren't left: its devices may wait for each other.
+        is_entered = name != "shard_map" and (name in _WAYS or called_jaxpr(equation) is not None)
         for inner in inner_jaxprs(equation):
-            if not is_entered and any(map(is_unsure, inner.eqns)):
+            if not is_entered and has_unsure(inner):
                 return f"there is a loop in its {name} that might not end another time"
             if found := obstacle(inner):
                 return found
@@ -56,8 +57,25 @@ def health_of(
     """
     given = [*constants, *values]
     flags = [_is_bad(given[at]) for at in checks.inputs]
-    _compute(checks, constants, values, flags, results)
+    _compute(checks, constants, values, flags, _FINE, results)
     return jnp.stack(flags)
+
+
+def results_and_health(
+    checks: Checks, constants: Sequence[Any], values: Sequence[Any]
+) -> tuple[list[Any], Any]:
+    """What a jaxpr returns, and flags as those of `health_of`; the last one is of what it returns.
+
+    Args:
+        checks: of the jaxpr.
+        constants: of it.
+        values: its arguments.
+    """
+    given = [*constants, *values]
+    flags = [_is_bad(given[at]) for at in checks.inputs]
+    made = _compute(checks, constants, values, flags, _FINE)
+    returned = [_is_bad(each) for each in made if is_inexact(each)]
+    return made, jnp.stack([*flags, _any([_FINE, *returned])])
 
 
 def _compute(
@@ -65,9 +83,13 @@ def _compute(
     constants: Sequence[Any],
     values: Sequence[Any],
     flags: list[Any],
+    none: Any,
     results: Sequence[Any] = (),
 ) -> list[Any]:
-    """What a jaxpr returns, ``None`` for what nobody uses; its flags are added to others."""
+    """What a jaxpr returns, ``None`` for what nobody uses; its flags are added to others.
+
+    ``none`` is a flag with nothing set; of the type that all have in the ``shard_map`` around it.
+    """
     jaxpr = checks.jaxpr
     pairs = zip(jaxpr.outvars, results, strict=bool(results))
     returned = {
@@ -87,10 +109,10 @@ def _compute(
                 # What is computed twice to save memory mustn't be made one with the first time.
                 inputs = lax.optimization_barrier(inputs)  # type: ignore[no-untyped-call]
             known_results = [returned.get(each) for each in equation.outvars]
-            made = _compute(checked.bodies[0], called.consts, inputs, flags, known_results)
-        elif checked.bodies and (checked.is_needed or checked.has_unsure):
-            made, flag = _WAYS[equation.primitive.name](checked, inputs)
-            flags.append(flag)
+            made = _compute(checked.bodies[0], called.consts, inputs, flags, none, known_results)
+        elif checked.bodies and (checked.is_needed or checked.has_unsure or equation.effects):
+            made, found = _WAYS[equation.primitive.name](checked, inputs, none)
+            flags += found
         else:
             made = _op(jaxpr, equation, known)
         flags += [_is_bad(made[slot]) for slot in checked.slots]
@@ -100,7 +122,11 @@ def _compute(
 
 
 def _read(known: Mapping[Any, Any], operand: Any) -> Any:
-    return value_of(operand) if isinstance(operand, core.Literal) else known.get(operand)
+    if not isinstance(operand, core.Literal):
+        return known.get(operand)
+    value = value_of(operand)
+    # A number of the program's own takes the type of what it meets, so do loops that it goes into.
+    return jnp.asarray(value.item()) if getattr(operand.aval, "weak_type", False) else value
 
 
 def _op(jaxpr: Any, equation: Any, known: Mapping[Any, Any]) -> list[Any]:
@@ -111,7 +137,7 @@ def _op(jaxpr: Any, equation: Any, known: Mapping[Any, Any]) -> list[Any]:
     return made
 
 
-def _scan(checked: Checked, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
+def _scan(checked: Checked, inputs: Sequence[Any], none: Any) -> tuple[list[Any], list[Any]]:
     params, (body,) = checked.equation.params, checked.bodies
     constants, count = scan_counts(params)
     held, begin = inputs[:constants], inputs[constants : constants + count]
@@ -119,21 +145,21 @@ def _scan(checked: Checked, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
     def again(going: Any, given: Sequence[Any]) -> Any:
         flag, carried = going
         flags = [flag]
-        made = _compute(body, params["jaxpr"].consts, [*held, *carried, *given], flags)
+        made = _compute(body, params["jaxpr"].consts, [*held, *carried, *given], flags, none)
         return (_any(flags), made[:count]), made[count:]
 
     (flag, carried), collected = lax.scan(
         again,
-        (jnp.asarray(_FINE), list(begin)),
+        (jnp.asarray(none), list(begin)),
         list(inputs[constants + count :]),
         params["length"],
         params["reverse"],
         params.get("unroll", 1),
     )
-    return [*carried, *collected], flag
+    return [*carried, *collected], [flag]
 
 
-def _while(checked: Checked, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
+def _while(checked: Checked, inputs: Sequence[Any], none: Any) -> tuple[list[Any], list[Any]]:
     params, (test, body) = checked.equation.params, checked.bodies
     tests = params["cond_nconsts"]
     begin = tests + params["body_nconsts"]
@@ -141,7 +167,8 @@ def _while(checked: Checked, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
     is_batch = bool(test.jaxpr.outvars[0].aval.shape)
 
     def tested(carried: Sequence[Any], flags: list[Any]) -> Any:
-        (made,) = _compute(test, params["cond_jaxpr"].consts, [*inputs[:tests], *carried], flags)
+        given = [*inputs[:tests], *carried]
+        (made,) = _compute(test, params["cond_jaxpr"].consts, given, flags, none)
         return made
 
     def is_going(going: Any) -> Any:
@@ -154,40 +181,61 @@ def _while(checked: Checked, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
         flags = [flag]
         # What somebody looks at in the test is looked at here; without that it isn't done again.
         goes = tested(carried, flags) if is_batch or test.are_needed else None
-        made = _compute(body, params["body_jaxpr"].consts, [*inputs[tests:begin], *carried], flags)
+        given = [*inputs[tests:begin], *carried]
+        made = _compute(body, params["body_jaxpr"].consts, given, flags, none)
         if is_batch:  # those of a batch that are through stay as they are
             made = [chosen(goes, new, old) for new, old in zip(made, carried, strict=True)]
         return done + 1 if may_not_end else done, _any(flags), made
 
     done, flag, carried = lax.while_loop(
-        is_going, again, (jnp.int32(0), jnp.asarray(_FINE), list(inputs[begin:]))
+        is_going, again, (jnp.int32(0), jnp.asarray(none), list(inputs[begin:]))
     )
     flags = [flag]
     if test.are_needed:
         tested(carried, flags)
     if may_not_end:
         flags.append(_flag(done < MOST_ITERATIONS, CUT))
-    return carried, _any(flags)
+    return carried, [_any(flags)]
 
 
-def _condition(checked: Checked, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
+def _condition(checked: Checked, inputs: Sequence[Any], none: Any) -> tuple[list[Any], list[Any]]:
     branches = [
-        functools.partial(_branch, body, closed.consts)
+        functools.partial(_branch, body, closed.consts, none)
         for body, closed in zip(checked.bodies, checked.equation.params["branches"], strict=True)
     ]
     flag, made = lax.switch(inputs[0], branches, *inputs[1:])
-    return made, flag
+    return made, [flag]
 
 
-def _branch(body: Checks, constants: Sequence[Any], *values: Any) -> tuple[Any, list[Any]]:
-    flags = [jnp.asarray(_FINE)]
-    made = _compute(body, constants, values, flags)
+def _branch(
+    body: Checks, constants: Sequence[Any], none: Any, *values: Any
+) -> tuple[Any, list[Any]]:
+    flags = [jnp.asarray(none)]
+    made = _compute(body, constants, values, flags, none)
     return _any(flags), made
 
 
-_WAYS: dict[str, Callable[[Checked, Sequence[Any]], tuple[list[Any], Any]]] = {
+def _shard_map(checked: Checked, inputs: Sequence[Any], none: Any) -> tuple[list[Any], list[Any]]:
+    del none
+    parts, (body,) = shard_map_of(checked.equation), checked.bodies
+    assert parts is not None
+
+    def inside(*values: Any) -> tuple[list[Any], Any]:
+        # A zero that JAX takes for one that differs along all axes, as what is looked at may.
+        none = (lax.axis_index(parts.axes) * 0).astype(jnp.uint8)
+        flags: list[Any] = [none]
+        made = _compute(body, getattr(parts.jaxpr, "consts", ()), values, flags, none)
+        return made, jnp.stack([each | none for each in flags])[None]
+
+    places = [*parts.outputs], partition_spec([parts.axes])
+    made, found = parts.make(inside, (*parts.inputs,), places)(*inputs)
+    return made, [*jnp.max(found, axis=0)[1:]]  # of all devices
+
+
+_WAYS: dict[str, Callable[[Checked, Sequence[Any], Any], tuple[list[Any], list[Any]]]] = {
     "cond": _condition,
     "scan": _scan,
+    "shard_map": _shard_map,
     "while": _while,
 }
 

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.extend import core
 
-__all__ = ["inner_jaxprs", "is_inexact", "is_unsure", "variables"]
+__all__ = ["has_shard_map", "has_unsure", "inner_jaxprs", "is_inexact", "is_unsure", "variables"]
 
 
 def is_unsure(equation: Any) -> bool:
@@ -28,6 +28,19 @@ def is_unsure(equation: Any) -> bool:
             break
         wanted = more
     return is_inexact
+
+
+def has_unsure(jaxpr: Any) -> bool:
+    """Whether there is such a loop in a jaxpr."""
+    return any(is_unsure(each) or any(map(has_unsure, inner_jaxprs(each))) for each in jaxpr.eqns)
+
+
+def has_shard_map(jaxpr: Any) -> bool:
+    """Whether there is a ``shard_map`` in a jaxpr."""
+    return any(
+        each.primitive.name == "shard_map" or any(map(has_shard_map, inner_jaxprs(each)))
+        for each in jaxpr.eqns
+    )
 
 
 def inner_jaxprs(equation: Any) -> list[Any]:

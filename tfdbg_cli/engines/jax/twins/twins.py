@@ -6,8 +6,8 @@ import atexit
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Generic, TypeVar
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.common.threads import OwnThread
 from tfdbg_cli.engines.jax.private import writes_to_arguments
-from tfdbg_cli.engines.jax.twins.checks import checks_of
+from tfdbg_cli.engines.jax.twins.checks import Checks, checks_of
 from tfdbg_cli.engines.jax.twins.health import BAD, CUT, MOST_ITERATIONS, health_of, obstacle
 from tfdbg_cli.engines.jax.twins.loops import is_inexact
 
@@ -61,28 +61,32 @@ class Twin:
             What compiles it; ``None``: nothing is to be compiled.
         """
         jaxpr = closed.jaxpr
+        if why := self._obstacle(jaxpr):
+            self.refuse(why)
+            return None
+        told = [is_inexact(each.aval) for each in jaxpr.outvars]
+        checks = checks_of(jaxpr, told, [True] * len(told))
+        if not checks.are_needed and not checks.inputs:  # all that is bad shows in what it returns
+            self._is_made.set()
+            return None
+        lowered = self._lower(checks, closed, values, results)
+        return lambda: self._compile(lowered)
+
+    def _obstacle(self, jaxpr: Any) -> str:
+        """Why there can be none; empty: there can be."""
         if jax.process_count() > 1:  # all of them would have to have it at the same time
-            self.refuse("the program is one of several processes")
-        elif writes_to_arguments(jaxpr):
-            self.refuse("it writes to mutable arrays")
-        elif found := obstacle(jaxpr):
-            self.refuse(found)
-        else:
-            count = len(jaxpr.outvars)
-            told = [is_inexact(each.aval) for each in jaxpr.outvars]
-            checks = checks_of(jaxpr, told, [True] * count)
-            if (
-                not checks.are_needed and not checks.inputs
-            ):  # all that is bad shows in what it returns
-                self._is_made.set()
-                return None
+            return "the program is one of several processes"
+        if writes_to_arguments(jaxpr):
+            return "it writes to mutable arrays"
+        return obstacle(jaxpr)
 
-            def tfdbg_cli_health(*given: Sequence[Any]) -> Any:
-                return health_of(checks, *given)
+    def _lower(
+        self, checks: Checks, closed: Any, values: Sequence[Any], results: Sequence[Any]
+    ) -> Any:
+        def tfdbg_cli_health(*given: Sequence[Any]) -> Any:
+            return health_of(checks, *given)
 
-            lowered = jax.jit(tfdbg_cli_health).lower(closed.consts, values, results)
-            return lambda: self._compile(lowered)
-        return None
+        return jax.jit(tfdbg_cli_health).lower(closed.consts, values, results)
 
     def refuse(self, why: str) -> None:
         """Tell nothing."""
@@ -120,34 +124,49 @@ class Twin:
         return {*np.flatnonzero(found & BAD).tolist()}
 
 
-class Twins:
-    """Those of a program's functions."""
+T = TypeVar("T", bound=Twin)
+
+
+class Twins(Generic[T]):
+    """Those of a program's functions, all of one kind."""
 
     def __init__(self) -> None:
-        self._known: weakref.WeakKeyDictionary[Any, dict[Any, Twin]] = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[Any, dict[Any, T]] = weakref.WeakKeyDictionary()
         self._waiting: deque[Callable[[], Any]] = deque()
         self._lock = threading.Lock()
         self._worker: OwnThread | None = None
 
+    def known(self, closed: Any, placement: Hashable) -> T | None:
+        """The twin of a function, if there is one; see `of`."""
+        return self._known.get(closed.jaxpr, {}).get(placement)
+
     def of(
-        self, closed: Any, values: Sequence[Any], results: Sequence[Any], patience: float
-    ) -> Twin:
-        """The twin of a function.
+        self,
+        closed: Any,
+        placement: Hashable,
+        make: Callable[[], T],
+        values: Sequence[Any],
+        results: Sequence[Any],
+        patience: float,
+    ) -> T:
+        """The twin of a function; a new one is compiled while the program goes on.
 
         Args:
             closed: its jaxpr.
+            placement: on which devices it computes, and what else tells its twins apart.
+            make: a new one.
             values: what it was called with.
             results: what it has returned.
             patience: a new one is waited for so many seconds.
         """
         by_placement = self._known.setdefault(closed.jaxpr, {})
-        placement = tuple(getattr(value, "sharding", None) for value in (*values, *results))
         found = by_placement.get(placement)
         if found is None:
-            found = by_placement[placement] = Twin()
-            if len(by_placement) > _MOST_PLACEMENTS:
-                found.refuse("what it gets is ever on other devices")
+            found = make()
+            if len(by_placement) == _MOST_PLACEMENTS:
+                found.refuse("it is ever compiled anew, or what it gets is ever on other devices")
                 return found
+            by_placement[placement] = found
             try:
                 work = found.trace(closed, values, results)
             except Exception as error:
