@@ -20,6 +20,7 @@ from tfdbg_cli.commands.reply import Choice, Leave, Question
 from tfdbg_cli.commands.run.error_screen import error_document, list_item
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.wrapping import columns_of, wrapped
 from tfdbg_cli.common.documents import Line, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.version import __version__
@@ -196,7 +197,14 @@ def describe_run(context: Context) -> str:
 def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     info = context.run_info
     bar = "=" * 38
-    told = [line(bar), *(_session_run(info) if info.unit == "session" else _program_run(info))]
+    told = [
+        line(bar),
+        *(
+            _session_run(info)
+            if info.unit == "session"
+            else _program_run(info, columns_of(context))
+        ),
+    ]
     if info.error is not None:
         how = "The program failed after the run: " if info.error.is_late else "The run failed: "
         told += [line(), line((how, "error"), info.error.message)]
@@ -263,7 +271,7 @@ def _session_run(info: RunInfo) -> list[Line]:
     return [*lines, line(), line("Feed dict:"), *_feeds(info)]
 
 
-def _program_run(info: RunInfo) -> list[Line]:
+def _program_run(info: RunInfo, columns: int) -> list[Line]:
     """What is known of a run that is a stretch of the program."""
     head = info.kind[:1].upper() + info.kind[1:]
     lines = [line((f"{head} #{info.number or info.call_count}: ", "bold"), info.runner), line()]
@@ -271,8 +279,8 @@ def _program_run(info: RunInfo) -> list[Line]:
     if info.number and info.call_count != info.number:
         details.append(("Run", f"{info.call_count} of the program"))
     width = max((len(label) for label, _ in details), default=0) + 2
-    for label, text in details:
-        lines.append(line((f"{label + ':':{width}}", "dim"), text))
+    told = [line((f"{label + ':':{width}}", "dim"), text) for label, text in details]
+    lines += wrapped(told, columns, width)
     lines += [line(), line("Inputs:"), *_feeds(info)]
     if info.outputs:
         lines += [line(), line("Outputs:")]
