@@ -184,6 +184,7 @@ def test_what_is_known_to_be_a_mask_is_not_replayed_again(monkeypatch):
     assert not hosts.ends
 
 
+@pytest.mark.skipif(jax.__version_info__ >= (0, 12), reason="its XLA leaves the factors alone")
 def test_it_says_so_where_only_what_xla_made_of_it_is_bad(monkeypatch):
     gaps, plainly = [], engine_contract._Host.on_run_end
 

@@ -35,7 +35,7 @@ _CLEAN = frozenset(
 _HANDING_ON: dict[str, tuple[int, ...]] = dict.fromkeys(
     """
         abs acos add add_any asin asinh cbrt ceil complex concatenate conj copy copy_p cos cosh
-        dot_general floor log log1p mul neg reduce_precision round sin sinh sqrt square sub tan
+        dot_general floor log log1p log2 mul neg reduce_precision round sin sinh sqrt square sub tan
     """.split(),  # noqa: SIM905
     (),
 ) | dict.fromkeys(
