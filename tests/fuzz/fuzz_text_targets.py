@@ -15,7 +15,6 @@ from fuzz_kit import BrokenPromiseError, Target, confined, memory_folder, shown,
 from fuzz_remote_targets import _is_harmless
 from fuzz_samples import SOURCE, service_over, small_dump
 
-from tfdbg_cli import __main__ as launcher
 from tfdbg_cli.commands.context import compile_regex
 from tfdbg_cli.commands.reply import Toast
 from tfdbg_cli.commands.shell.aliases import expand_alias
@@ -44,6 +43,8 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.source_text import decode_source, split_source
 from tfdbg_cli.dumps.sources import Frame, Sources
+from tfdbg_cli.front.command_line import make_parser, parse
+from tfdbg_cli.front.options import check_theme
 from tfdbg_cli.net.address import parse_address
 from tfdbg_cli.net.tokens import _read as read_ticket
 from tfdbg_cli.tensors.ranges import Ranges
@@ -76,7 +77,7 @@ class _ExitError(UserError):
 
 @functools.cache
 def _parser() -> Any:
-    parser, takes_value = launcher._make_parser()
+    parser, takes_value = make_parser()
 
     def leave(status: int = 0, message: str | None = None) -> Any:
         raise _ExitError(message or "")
@@ -90,8 +91,8 @@ def _parser() -> Any:
 def _read_command_line(data: bytes) -> None:
     """The launcher's own arguments."""
     parser, takes_value = _parser()
-    line = launcher._parse(parser, takes_value, _text(data).split("\n"))
-    launcher.check_theme(line.options.theme)
+    line = parse(parser, takes_value, _text(data).split("\n"))
+    check_theme(line.options.theme)
 
 
 def _read_commands(data: bytes) -> None:
@@ -194,8 +195,8 @@ _MASKED = [
 
 def _read_masks(data: bytes) -> None:
     text = _text(data)
-    for parse in (parse_time, parse_size, parse_time_interval, parse_size_interval):
-        _is_sound(parse, text)
+    for read in (parse_time, parse_size, parse_time_interval, parse_size_interval):
+        _is_sound(read, text)
     ranges = Ranges(text)
     shown(ranges.description)
     for values in _MASKED:

@@ -23,6 +23,7 @@ from tfdbg_cli.sessions.ranks import group as rank_group
 from tfdbg_cli.sessions.ranks import leader as rank_leader
 from tfdbg_cli.sessions.ranks.group import RankGroup
 from tfdbg_cli.sessions.ranks.interface import RankPlace, SingleRank, Verdict, find_place
+from tfdbg_cli.sessions.ranks.messages import RankLink
 
 
 class Board(Meeting):
@@ -386,6 +387,16 @@ def test_a_leader_that_is_not_debugged_any_more_lets_the_others_go_on(ranks):
     )
     assert not results[0].stops
     assert isinstance(ranks.follower.follow(), ExitChoice)
+
+
+def test_a_rank_that_comes_in_while_the_leader_leaves_is_told(ranks):
+    place = json.loads(ranks.shared[rank_leader.ADDRESS])
+    with socket.create_connection((place["hosts"][0], place["port"]), 30) as connected:
+        introduce(connected, place["token"])
+        link = RankLink(connected)
+        ranks.leader.give_up("ValueError: no")
+        link.send(**{"is": "hello", "rank": 1, "host": "here"})
+        assert link.receive(30) == {"is": "bye"}
 
 
 def test_a_leader_that_can_not_listen_is_not_waited_for(tmp_path, monkeypatch, capfd):

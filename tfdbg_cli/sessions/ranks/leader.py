@@ -136,6 +136,10 @@ class Leader:
             return
         follower = _Follower(link, str(hello.get("host", "")))
         with self._changed:
+            if self._is_over:  # it came while this rank was about to leave
+                link.send(**{"is": "bye"})
+                link.close()
+                return
             self._followers[rank] = follower
             link.send(**self._state)
             link.send(**{"is": "open", "run": self._run})
@@ -423,9 +427,11 @@ class Leader:
 
     def leave(self) -> None:
         """This rank is at its end: nobody waits for it."""
-        self._is_over = True
+        with self._changed:  # who isn't among them by now hears it when it comes in
+            self._is_over = True
+            followers = list(self._followers.values())
         self._door.close()
-        for follower in list(self._followers.values()):
+        for follower in followers:
             link = follower.link  # its thread lets go of it when the other one is gone
             if link is not None:
                 link.send(**{"is": "bye"})
