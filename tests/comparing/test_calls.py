@@ -38,11 +38,14 @@ PLAIN = (
 )
 
 
+MORE = PLAIN.replace("c=", "more=mul(b) again=tanh(more) c=").replace("c=mm(b", "c=mm(again")
+
+
 @pytest.mark.parametrize(
     "other",
     [
         PLAIN,
-        PLAIN.replace("c=", "more=mul(b) again=tanh(more) c=").replace("c=mm(b", "c=mm(again"),
+        MORE,
         PLAIN.replace("e=tanh(d) f=mm(e", "f=mm(d"),
         PLAIN.replace(" b=", " first=tanh(x) b="),
         PLAIN.replace("h=", "i=mm(g,w) j=tanh(i) h=").replace("sum(g", "sum(j"),
@@ -85,9 +88,25 @@ def test_a_tensor_that_another_one_is_computed_from():
 
 
 def test_names_decide_where_there_is_too_much_to_weigh(monkeypatch):
-    monkeypatch.setattr("tfdbg_cli.comparing.calls._MOST_WEIGHED", 3)
-    (one, _), (two, _) = program(PLAIN), program(PLAIN.replace(" b=", " first=tanh(x) b="))
+    monkeypatch.setattr("tfdbg_cli.comparing.calls._MOST_WEIGHED", 0)
+    (one, _), (two, _) = program(PLAIN), program(MORE)
     assert {pair.matched_by for pair in align(one, two) if pair.first} == {"name"}
+
+
+def test_an_op_more_at_the_beginning_of_many_that_are_alike():
+    """All blocks of a deep network look the same, and most names would fit as they are."""
+    blocks = [
+        f"a{n}=mm({'x' if not n else f'c{n - 1}'}) b{n}=add(a{n}) c{n}=tanh(b{n})"
+        for n in range(300)
+    ]
+    plain = " ".join(["x=input", *blocks])
+    (one, ids), (two, others) = (
+        program(plain),
+        program(plain.replace("a9=mm(c8", "n=tanh(c8) a9=mm(n")),
+    )
+    pairs = [pair for pair in align(one, two) if pair.first and pair.second]
+    assert len(pairs) == len(ids)
+    assert all(ids[a.node_name] == others[b.node_name] for a, b, _ in pairs)
 
 
 def test_names_of_another_engine_are_matched_otherwise():

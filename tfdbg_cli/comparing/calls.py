@@ -19,8 +19,9 @@ __all__ = ["CallIds", "Made", "renumbered"]
 # The depths at which calls are told apart.
 _LEVELS = 4
 _NUMBER = re.compile(r"(?:(?<=/)|_)(\d+)(?![^/_])")
-# What a pair is worth besides the depths at which its calls are the same.
-_SAME_SHAPE, _SAME_NAME = 0.5, 0.25
+# What a pair is worth besides the depths at which its calls are the same; all that have the same
+# names together are worth less than that: names decide where nothing else does.
+_SAME_SHAPE, _SAME_NAMES = 0.5, 0.4
 # So many pairs are weighed in a comparison, a second or two; beyond it names decide.
 _MOST_WEIGHED = 1 << 20
 
@@ -32,6 +33,19 @@ class Made(NamedTuple):
 
     node: Node
     shape: tuple[int, ...] | None
+
+
+class _Call(NamedTuple):
+    """A node, and what tells it from others: its ids as `CallIds` has them, the lowest first."""
+
+    name: str
+    shape: tuple[int, ...] | None
+    ids: tuple[int, ...]
+
+    @property
+    def call(self) -> tuple[object, ...]:
+        """All but the name."""
+        return self[1:]
 
 
 class CallIds:
@@ -73,6 +87,9 @@ def renumbered(
         Name -> the other name; empty for a node that the other run hasn't got. What is not in it
         has the same name in both.
     """
+    one, other = list(one), list(other)
+    if _are_alike(one, other):  # the same program
+        return {}
     families, others = _families(one), _families(other)
     doubtful = [
         (members, others.get(family, ()))
@@ -87,11 +104,15 @@ def renumbered(
     found: dict[str, str] = {}
     left = _MOST_WEIGHED
     for members, theirs in doubtful:
-        left -= len(members) * len(theirs)
+        ones = [_Call(each.node.name, each.shape, calls[each.node.name]) for each in members]
+        twos = [_Call(each.node.name, each.shape, other_calls[each.node.name]) for each in theirs]
+        pairs, ones, twos = _same_ends(ones, twos)
+        left -= len(ones) * len(twos)
         if left < 0:
             break
         found.update({each.node.name: "" for each in members})
-        found.update(_best(members, theirs, calls, other_calls))
+        found.update(pairs)
+        found.update(_best(ones, twos))
     return {name: to for name, to in found.items() if name != to}
 
 
@@ -112,24 +133,38 @@ def _are_alike(members: Sequence[Made], others: Sequence[Made]) -> bool:
     )
 
 
-def _best(
-    ones: Sequence[Made],
-    others: Sequence[Made],
-    calls: Mapping[str, tuple[int, ...]],
-    other_calls: Mapping[str, tuple[int, ...]],
-) -> dict[str, str]:
+def _same_ends(
+    ones: list[_Call], others: list[_Call]
+) -> tuple[dict[str, str], list[_Call], list[_Call]]:
+    """The pairs at the beginning and at the end whose calls are the same, and what is between."""
+    fewer = min(len(ones), len(others))
+    begin = 0
+    while begin < fewer and ones[begin] == others[begin]:
+        begin += 1
+    end = 0
+    while end < fewer - begin and ones[-1 - end].call == others[-1 - end].call:
+        end += 1
+    stops = len(ones) - end, len(others) - end
+    same = [*zip(ones[:begin], others[:begin], strict=True)]
+    same += zip(ones[stops[0] :], others[stops[1] :], strict=True)
+    pairs = {one.name: other.name for one, other in same}
+    return pairs, ones[begin : stops[0]], others[begin : stops[1]]
+
+
+def _best(ones: Sequence[_Call], others: Sequence[_Call]) -> dict[str, str]:
     """The pairs that are worth most together, in the order of both.
 
     As sequences are aligned: S. B. Needleman, C. D. Wunsch, "A general method applicable to the
     search for similarities in the amino acid sequence of two proteins" (1970), gaps cost nothing.
     """
+    same_name = _SAME_NAMES / max(len(ones), 1)
 
-    def worth(first: Made, second: Made) -> float:
-        name, to = first.node.name, second.node.name
-        if first.node.op_type != second.node.op_type:
-            return _SAME_NAME if name == to else -1
-        depth = sum(a == b for a, b in zip(calls[name], other_calls[to], strict=True))
-        return depth + _SAME_SHAPE * (first.shape == second.shape) + _SAME_NAME * (name == to)
+    def worth(first: _Call, second: _Call) -> float:
+        bonus = same_name * (first.name == second.name)
+        if first.ids[0] != second.ids[0]:  # another op
+            return bonus or -1
+        depth = sum(a == b for a, b in zip(first.ids, second.ids, strict=True))
+        return depth + _SAME_SHAPE * (first.shape == second.shape) + bonus
 
     sums = [[0.0] * (len(others) + 1)]
     for first in ones:
@@ -146,5 +181,5 @@ def _best(
             to -= 1
         else:
             at, to = at - 1, to - 1
-            found[ones[at].node.name] = others[to].node.name
+            found[ones[at].name] = others[to].name
     return found
