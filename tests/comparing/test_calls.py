@@ -10,8 +10,10 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_info import RunInfo
 
 
-def program(text, engine="numpy"):
+def program(text, engine="numpy", **sizes):
     """A run of ``id=op(id, id) …``, whose nodes are called as frameworks count: op, op_1, op_2.
+
+    Tensors have 4 elements, or as many as ``sizes`` says.
 
     Returns:
         The run, and the id of each node.
@@ -29,7 +31,7 @@ def program(text, engine="numpy"):
         values[name] = here + sum(values[each] for each in inputs)
     dump = MemoryDump(Graph(nodes), run_info=RunInfo(engine=engine))
     for at, (name, value) in enumerate(values.items()):
-        dump.add(name, 0, np.full(4, value, np.float32), timestamp=at)
+        dump.add(name, 0, np.full(sizes.get(ids[name], 4), value, np.float32), timestamp=at)
     return dump, ids
 
 
@@ -68,6 +70,64 @@ def test_calls_that_are_the_same_belong_together(other, turned):
     if "dot(" in other:  # it is another op, that one
         both.remove("c")
     assert together == {label: label for label in both}
+
+
+BEFORE = "x=input p=pa(x) q=pb(x) r=pc(x) s=pd(x) "
+FOUR = f"{BEFORE} a=t(p) b=t(q) c=t(r) d=t(s)"
+
+
+@pytest.mark.parametrize(
+    ("other", "sizes", "together"),
+    [
+        # One more, and one that is computed from another op.
+        (
+            "u=pe(x) a=t(p) n=t(u) b=t(q) c=t(u) d=t(s)",
+            {},
+            {"a": "a", "b": "b", "c": "c", "d": "d"},
+        ),
+        # One less, and another one behind.
+        ("u=pe(x) a=t(p) c=t(r) n=t(u) d=t(s)", {}, {"a": "a", "c": "c", "d": "d"}),
+        # Of those that have nothing else in common the shapes tell.
+        (
+            "u=pe(x) a=t(p) k=t(u) l=t(u) m=t(u) d=t(s)",
+            {"b": 3, "c": 2, "k": 5, "l": 3, "m": 2},
+            {"a": "a", "b": "l", "c": "m", "d": "d"},
+        ),
+        (
+            "u=pe(x) a=t(p) k=t(u) l=t(u) m=t(u) d=t(s)",
+            {"b": 3, "c": 2, "k": 3, "l": 5, "m": 2},
+            {"a": "a", "b": "k", "c": "m", "d": "d"},
+        ),
+        # Then the names.
+        (
+            "u=pe(x) a=t(p) k=t(u) l=t(u) m=t(u) d=t(s)",
+            {},
+            {"a": "a", "b": "k", "c": "l", "d": "d"},
+        ),
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_calls_between_those_that_are_the_same(other, sizes, together, turned):
+    (one, ids), (two, others) = program(FOUR, **sizes), program(BEFORE + other, **sizes)
+    if turned:
+        one, ids, two, others = two, others, one, ids
+        together = {second: first for first, second in together.items()}
+    found = {
+        ids[pair.first.node_name]: others[pair.second.node_name]
+        for pair in align(one, two)
+        if pair.first and pair.second and pair.matched_by in ("name", "call")
+    }
+    found = {first: second for first, second in found.items() if first in "abcdklmn"}
+    assert found == together
+
+
+def test_calls_that_have_changed_places():
+    """One of them stays in the order of both, the other one is told by its neighbours."""
+    (one, ids), (two, others) = program(FOUR), program(f"{BEFORE} a=t(p) c=t(r) b=t(q) d=t(s)")
+    pairs = [pair for pair in align(one, two) if pair.first and pair.second]
+    assert len(pairs) == len(ids)
+    assert all(ids[a.node_name] == others[b.node_name] for a, b, _ in pairs)
+    assert sorted(by for *_, by in pairs if by != "name") == ["call", "neighbours"]
 
 
 def test_pairs_say_how_they_were_told():
