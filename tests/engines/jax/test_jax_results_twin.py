@@ -158,7 +158,7 @@ def test_functions_that_share_a_trace_have_twins_of_their_own(computed):
     with waiting(level="ops", results="twin"):
         for function in (keeping, donating, keeping):
             computed.clear()
-            _call_until(lambda: True in computed, lambda: function(jnp.asarray(ONES), ONES))  # noqa: B023
+            _call_until(lambda: True in computed, lambda f=function: f(jnp.asarray(ONES), ONES))
             given = jnp.asarray(ONES)
             function(given, ONES)
             assert given.is_deleted() == (function is donating)

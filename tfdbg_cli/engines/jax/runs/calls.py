@@ -162,7 +162,7 @@ class Call(ABC):
         return any(isinstance(each, jax.Array) and each.is_deleted() for each in self.given())
 
     def again(self) -> Any:
-        """Make it with copies of what it was given."""
+        """Make it with copies of what it was given; only of a call with a `function`."""
         raise NotImplementedError
 
     def named(self) -> list[Leaf]:
