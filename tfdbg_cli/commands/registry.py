@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -19,6 +20,8 @@ __all__ = ["Argument", "Command", "CommandRegistry", "Completer", "Result", "pos
 
 # In front of a word that argparse would take for an option.
 _NO_OPTION = "\N{SYMBOL FOR NULL}"
+# What is less than nothing: -np.inf, -`x:0`, -(1 + 2), -2*np.pi.
+_NEGATIVE = re.compile(r"-(np\.|[\d.`(])")
 
 #: What a command may return.
 Result = Document | Leave | UiRequest | Question | Script | Toast
@@ -109,13 +112,17 @@ class Command:
     is_raw: bool = False
 
     def parse(self, words: Sequence[Word]) -> argparse.Namespace:
-        """Parse the words behind the command's name; a word in quotes is never an option.
+        """Parse the words behind the command's name.
+
+        A word in quotes is never an option, nor is a negative expression.
 
         Raises:
             UserError: they don't fit; the message says what is wrong.
         """
         texts = [
-            _NO_OPTION + word.text if word.is_quoted and word.text.startswith("-") else word.text
+            _NO_OPTION + word.text
+            if word.text.startswith("-") and (word.is_quoted or _NEGATIVE.match(word.text))
+            else word.text
             for word in words
         ]
         return self._parser().parse_args(texts)

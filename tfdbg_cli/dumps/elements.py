@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 __all__ = [
+    "execution_name",
     "node_name_of",
+    "parse_execution",
     "parse_tensor_name",
     "parse_watch_key",
     "slot_of",
@@ -11,6 +15,7 @@ __all__ = [
     "tensor_name_of",
 ]
 
+_EXECUTION = re.compile(r"(.+) \(#(\d{1,9})\)", re.DOTALL)
 
 # No node has more outputs; Python refuses to read numbers of some thousand digits.
 _LONGEST_SLOT = 9
@@ -44,7 +49,22 @@ def slot_of(name: str) -> int:
 
 def tensor_name_of(name: str) -> str:
     """The tensor that a name means: that of a node stands for its first output."""
+    if name.endswith(")"):
+        tensor, number = parse_execution(name)
+        if number is not None:
+            return execution_name(tensor_name_of(tensor), number)
     return name if parse_tensor_name(name)[1] is not None else f"{name}:0"
+
+
+def execution_name(name: str, number: int) -> str:
+    """One of the values that a tensor has in a run: ``a/b:1 (#17)``; they count from 0."""
+    return f"{name} (#{number})"
+
+
+def parse_execution(name: str) -> tuple[str, int | None]:
+    """Split ``a/b:1 (#17)`` into ``("a/b:1", 17)``; ``a/b:1`` gives ``("a/b:1", None)``."""
+    found = _EXECUTION.fullmatch(name)
+    return (found[1], int(found[2])) if found is not None else (name, None)
 
 
 def parse_watch_key(key: str) -> tuple[str, int | None, str]:

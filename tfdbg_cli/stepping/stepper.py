@@ -63,6 +63,8 @@ class Stepper(ABC):
         engine_name: of the engine.
         is_open_ended: the steps to come aren't known before the program gets to them.
         can_iterate: `advance` can do a single iteration of a loop.
+        numbers_values: of a tensor inside of a step each value can be overridden, computed or not;
+            its name is ``node:slot (#17)`` then.
         caveats: what can't be stepped, overridden or undone in this run, a sentence each; known
             before the first step.
     """
@@ -70,6 +72,7 @@ class Stepper(ABC):
     engine_name: str = ""
     is_open_ended: bool = False
     can_iterate: bool = False
+    numbers_values: bool = False
     caveats: Sequence[str] = ()
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
-from tfdbg_cli.dumps.elements import node_name_of, parse_tensor_name
+from tfdbg_cli.dumps.elements import node_name_of, parse_execution, parse_tensor_name
 from tfdbg_cli.stepping.breakpoints import Breakpoints
 from tfdbg_cli.stepping.stepper import Step, StepOutcome, Stepper
 
@@ -79,9 +79,9 @@ class Walk:
         """The index of the step that does a node or makes a tensor; ``None``: not known (yet).
 
         Args:
-            name: of a node, or of a tensor.
+            name: of a node, of a tensor, or of one of a tensor's values.
         """
-        name = self.stepper.resolve(name)
+        name = self.stepper.resolve(parse_execution(name)[0])
         node, slot = parse_tensor_name(name)
         for index, step in enumerate(self.stepper.steps):
             if name == step.node or name in step.members or name in step.outputs:
@@ -279,7 +279,13 @@ class Walk:
     # Values.
 
     def readers(self, tensor_name: str) -> list[int]:
-        """The steps done or begun that have read a tensor, by index."""
+        """The steps done or begun that have read a tensor, by index.
+
+        One of several values is read by the step that it is inside of.
+        """
+        if parse_execution(tensor_name)[1] is not None:
+            place = self.index(tensor_name)
+            return [place] if place is not None and place < self.stepper.position else []
         done = self.stepper.steps[: self.stepper.position + bool(self._iterations)]
         return [at for at, step in enumerate(done) if tensor_name in step.inputs]
 
@@ -292,7 +298,7 @@ class Walk:
         Raises:
             UserError: it can't be overridden, or not any more.
         """
-        if self.index(tensor_name) is None:
+        if self.index(tensor_name) is None and not self.stepper.has(tensor_name):
             self.find(tensor_name)
         undone: list[Step] = []
         readers = self.readers(tensor_name)
@@ -320,7 +326,11 @@ class Walk:
         found += "U" if step.unfit else ""
         if index < self.stepper.position and not step.is_feed:
             found += "H" if step.node in self.asked else "I"
-        found += "O" if any(n in overrides or n in self.fills for n in step.outputs) else ""
+        inside = (node_name_of(parse_execution(name)[0]) for name in overrides)
+        is_changed = any(name in overrides or name in self.fills for name in step.outputs)
+        # A node's name is among its members; its other outputs aren't inside of it.
+        is_changed = is_changed or any(n != step.node and n in step.members for n in inside)
+        found += "O" if is_changed else ""
         found += "D" if step.node in self.stepper.updated else ""
         return found
 
@@ -328,12 +338,18 @@ class Walk:
         """What a step has read, each with where it came from; see `source`."""
         return [(name, self.source(name)) for name in dict.fromkeys(outcome.step.inputs)]
 
+    def _is_given(self, tensor_name: str) -> bool:
+        """Whether a tensor was there before the first step, and no step stands for it."""
+        if self.stepper.is_open_ended or self.index(tensor_name) is not None:
+            return False
+        return self.stepper.has(tensor_name)
+
     def source(self, tensor_name: str) -> str:
         """Where the value of a tensor comes from, in the original's words."""
         if tensor_name in self.stepper.overrides:
             return "override"
         feeds = itertools.takewhile(lambda step: step.is_feed, self.stepper.steps)  # come first
-        if any(tensor_name in step.outputs for step in feeds):
+        if any(tensor_name in step.outputs for step in feeds) or self._is_given(tensor_name):
             return "client"
         is_asked = node_name_of(tensor_name) in self.asked
         return "handle" if is_asked else "dumped_intermediate"

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.elements import parse_execution
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SteppedRun
 from tfdbg_cli.stepping.stepper import Step
@@ -94,7 +95,7 @@ class Drive:
         elif self._from_inside:
             if index is None and not run.has(name):
                 raise self._order.ahead(name)
-        elif index is None and not run.is_open_ended:
+        elif index is None and not (run.is_open_ended or run.has(name)):
             raise self._order.unknown(name)
         elif index is None or index >= run.position:
             self._go_on(name, index)
@@ -143,12 +144,14 @@ class Drive:
         """Override a tensor; whether it was there already."""
         run = self.run
         index = self._order.maker(name)
-        if index is None and not run.is_open_ended:
+        if index is None and not (run.is_open_ended or run.has(name)):
             raise self._order.unknown(name)
         if index is not None and index < run.position and self._order.lacks(name):
             raise self._order.unknown(name)
-        reader = self._order.reader(name)
-        if index is not None and reader is not None and reader < run.position:
+        # One of several values is used by the step that it is inside of.
+        reader = self._order.reader(name) if parse_execution(name)[1] is None else index
+        is_known = index is not None or not run.is_open_ended
+        if is_known and reader is not None and reader < run.position:
             raise self._order.used(name, index, reader)
         if run.is_blind_to(name):
             raise self._order.gone_on(name)

@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfdbg_cli.common.errors import did_you_mean
-from tfdbg_cli.dumps.elements import node_name_of, parse_tensor_name, tensor_name_of
+from tfdbg_cli.dumps.elements import (
+    node_name_of,
+    parse_execution,
+    parse_tensor_name,
+    tensor_name_of,
+)
 from tfdbg_cli.engines.base import SteppedRun
 from tfdbg_cli.tracing.errors import AbsentError, OutOfOrderError, TraceError
 
@@ -71,7 +76,7 @@ class Order:
     def maker(self, name: str) -> int | None:
         """The index of the step that makes a tensor; ``None``: none does, or none yet."""
         self._learn()
-        name = self._run.resolve(name)
+        name = self._run.resolve(parse_execution(name)[0])
         found = self._makers.get(name)
         return self._members.get(node_name_of(name)) if found is None else found
 
@@ -122,11 +127,12 @@ class Order:
             f"{self._window({index: 'asked for', last: 'done last'})}\n{_KEEP}"
         )
 
-    def used(self, name: str, index: int, reader: int) -> OutOfOrderError:
+    def used(self, name: str, index: int | None, reader: int) -> OutOfOrderError:
         """The error for a change of a tensor that was used already."""
         last = self._run.position - 1
         marks = {reader: "has used it", last: "done last"}
-        marks.setdefault(index, "makes it")
+        if index is not None:
+            marks.setdefault(index, "makes it")
         if reader == last:
             marks[reader] = "has used it, done last"
         return OutOfOrderError(

@@ -14,7 +14,6 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jax_kit import bits, waiting, watched
 
-import tfdbg_cli
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import RunAction, Watch
 from tfdbg_cli.engines.jax.engine import ENGINE
@@ -392,120 +391,6 @@ def test_watching_for_some_ops_keeps_those():
     with watched(Watch(op_type="^exp$")) as hosts:
         function(_ones(2))
     assert [datum.tensor_name for datum in hosts.dump().data()] == ["exp:0"]
-
-
-class TestSteps:
-    def test_what_was_not_changed_is_what_the_compiled_function_gave(self):
-        @jax.jit
-        def function(x):
-            return {"kept": jnp.exp(x) / jnp.sum(jnp.exp(x)), "changed": jnp.log(x) * 2}
-
-        x = jnp.linspace(1, 2, 100)
-        plain = function(x)
-        stepper = ENGINE.call_stepper(function, [x], {})
-        stepper.reach("log:0")
-        stepper.override("log:0", np.ones(100))
-        result = stepper.finish().value
-        assert bits(result["kept"]) == bits(plain["kept"])
-        assert result["changed"].tolist() == [2.0] * 100
-
-    def test_gradients_are_those_of_the_rest(self):
-        function = jax.jit(lambda x: (jnp.log(x) ** 2).sum())
-        stepper = ENGINE.call_stepper(function, [jnp.array([1.0, 4.0])], {})
-        with pytest.raises(KeyError):
-            stepper.gradient("log:0")
-        stepper.reach("log:0")
-        assert stepper.gradient("log:0").tolist() == pytest.approx([0, 2 * np.log(4)])
-        whole = ENGINE.call_stepper(jax.jit(jnp.log), [_ones(2)], {})
-        whole.reach("log:0")
-        with pytest.raises(UserError, match="returns no number"):
-            whole.gradient("log:0")
-
-    def test_a_function_is_of_the_framework_whose_arrays_it_gets(self):
-        torch = pytest.importorskip("torch")
-        given = {"layers": [(jnp.array([1.0, 4.0]),)]}
-        with tfdbg_cli.trace(lambda p: jnp.log(p["layers"][0][0]).sum(), given) as t:
-            assert t["log:0"].value.tolist() == [0, np.log(np.float32(4))]
-        with tfdbg_cli.trace(lambda p: p["x"].log(), {"x": torch.ones(2)}) as t:
-            assert t["log:0"].value.tolist() == [0, 0]
-
-    def test_gradients_that_are_set(self):
-        def function(x):
-            inner = jnp.log(x)
-            return (jnp.sin(inner) * inner).sum()
-
-        with tfdbg_cli.trace(function, jnp.array([1.0, 4.0])) as t:
-            t["log:0"].grad = np.array([8, 8])
-            of_x, of_log = t["x:0"].grad, t["log:0"].grad
-        assert (of_x.tolist(), of_log.tolist()) == ([8, 2], [8, 8])
-        with tfdbg_cli.trace(function, jnp.array([1.0, 4.0])) as t:
-            t["sin:0"].grad[:] = 0  # the other way to the logarithm stays
-            of_log = t["log:0"].grad
-            assert of_log.tolist() == np.sin(np.log([1, 4], dtype=np.float32)).tolist()
-            with pytest.raises(UserError, match="that of log:0 was made with it"):
-                t["sin:0"].grad = np.ones(2)
-            with pytest.raises(UserError, match="shape"):
-                t["log:0"].grad = np.ones(3)
-
-    def test_a_loop_is_one_step_or_its_iterations(self):
-        function = jax.jit(lambda x: lax.scan(lambda c, v: (c + v, c * v), 0.0, x)[1] * 2)
-        stepper = ENGINE.call_stepper(function, [jnp.arange(1.0, 4)], {})
-        stepper.reach("scan:1")
-        assert [d.get_tensor().tolist() for d in stepper.dump().by_node("scan/mul")] == [0, 2, 9]
-        stepper.back()
-        assert stepper.advance(iteration=True).is_partial
-        assert stepper.advance(iteration=True).is_partial
-        assert [d.get_tensor().tolist() for d in stepper.dump().by_node("scan/mul")] == [0, 2]
-        assert not stepper.has("scan:1")
-        carry = next(name for name in stepper.steps[0].members if name in ("scan/c", "scan/carry"))
-        # What the next iteration gets, and what it makes.
-        stepper.override(f"{carry}:0", 10)
-        stepper.back()
-        stepper.override("scan/mul:0", 5)
-        assert list(stepper.overrides) == [f"{carry}:0 (#2)", "scan/mul:0 (#1)"]
-        assert stepper.original("scan/mul:0 (#1)") == 2
-        stepper.advance(iteration=True)
-        with pytest.raises(UserError, match=r"scan/mul:0 \(#1\) is done"):
-            stepper.take_back("scan/mul:0 (#1)")
-        assert not stepper.advance(iteration=True).is_partial
-        assert stepper.value("scan/mul:0") == 30
-        assert stepper.finish().value.tolist() == [0, 10, 60]
-
-    def test_which_value_of_a_loop_is_overridden_must_be_clear(self):
-        def nested(x):
-            x, _ = lax.scan(
-                lambda c, _: (lax.fori_loop(0, 2, lambda _, v: v * 2, c), None), x, None, 2
-            )
-            return lax.while_loop(lambda v: v < 100, lambda v: v + 50, x)
-
-        stepper = ENGINE.call_stepper(jax.jit(nested), [jnp.float32(1)], {})
-        with pytest.raises(UserError, match=r"while/add:0 is made in each iteration of while"):
-            stepper.override("while/add:0", 1)
-        with pytest.raises(UserError, match="is inside of scan, which is done as one step"):
-            stepper.override(
-                next(each for each in stepper.steps[0].members if "mul" in each) + ":0", 1
-            )
-        stepper.reach("scan:0")
-        stepper.override("while/add:0", 90)
-        assert stepper.finish().value == 140  # one iteration more than without
-
-    def test_what_a_branch_makes_can_be_overridden(self):
-        function = jax.jit(lambda x: lax.cond(x.sum() > 0, lambda x: jnp.log(x) * 2, jnp.exp, x))
-        stepper = ENGINE.call_stepper(function, [_ones(2)], {})
-        stepper.override("cond/branch_1/log:0", [1, 2])
-        with pytest.raises(UserError, match="shape"):
-            stepper.override("cond/branch_1/mul:0", [1, 2, 3])
-        assert stepper.reach("cond:0")
-        assert stepper.value("cond:0").tolist() == [2, 4]
-        with pytest.raises(UserError, match=r"was used in cond\."):
-            stepper.override("cond/branch_1/log:0", [1, 1])
-        assert stepper.finish().value.tolist() == [2, 4]
-
-    def test_any_function_that_could_be_compiled(self):
-        stepper = ENGINE.call_stepper(lambda x: jnp.log(x) + 1, [_ones(2)], {})
-        assert stepper.reach("log:0")
-        stepper.override("log:0", [1, 2])
-        assert stepper.finish().value.tolist() == [2, 3]
 
 
 def test_values_beyond_the_limit_are_on_disk():

@@ -17,7 +17,7 @@ from tfdbg_cli.commands.stepper.screens import moved_document, need_walk
 from tfdbg_cli.commands.tensors.expressions import evaluate
 from tfdbg_cli.common.documents import Document, LazyDocument, Line, Span, TextDocument, line
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.dumps.elements import tensor_name_of
+from tfdbg_cli.dumps.elements import execution_name, parse_execution, tensor_name_of
 from tfdbg_cli.stepping.stepper import Step
 from tfdbg_cli.stepping.walk import Halt, Walk
 from tfdbg_cli.tensors.statistics import measure
@@ -43,7 +43,7 @@ def _override(context: Context, arguments: argparse.Namespace) -> Result:
         raise UserError(
             f"There is no value for {name}.", f"override {name} np.clip(`{name}`, 0, 1)"
         )
-    name = tensor_name_of(name)
+    name = _numbered(walk, tensor_name_of(name), arguments.number)
     value = _filled(context, name, evaluate(context, expression))
     is_to_come = not walk.stepper.has(name) and _is_to_come(walk, name)
     if np.ndim(value) == 0 and _is_number(value) and not walk.stepper.has(name):
@@ -52,11 +52,31 @@ def _override(context: Context, arguments: argparse.Namespace) -> Result:
             return moved_document(context, Halt(f"{name} will be full of it when it is computed."))
         value = np.full(walk.stepper.shape(name) or (), value)
     undone = walk.override(name, value)
+    if name not in walk.stepper.overrides:  # it is one of several values: which?
+        all_of_it = [each for each in walk.stepper.overrides if parse_execution(each)[0] == name]
+        name = all_of_it[-1] if all_of_it else name
     why = f"{name} is overridden{' as soon as it is computed' if is_to_come else ''}."
     if undone:
         nodes = ", ".join(step.node for step in undone[:4]) + ("…" if len(undone) > 4 else "")
         why += f" Went back before what had read it: {len(undone)} node(s) ({nodes})."
     return moved_document(context, Halt(why))
+
+
+def _numbered(walk: Walk, name: str, number: int | None) -> str:
+    """With which of its values is meant.
+
+    Raises:
+        UserError: there can't be several.
+    """
+    name, written = parse_execution(name)
+    number = written if number is None else number
+    if number is None:
+        return name
+    if number < 0:
+        raise UserError(f"{number} is no number of a value: they count from 0, as in lt.")
+    if not walk.stepper.numbers_values:
+        raise UserError("On this engine an override is of a tensor, not of one of its values.")
+    return execution_name(name, number)
 
 
 def _is_to_come(walk: Walk, name: str) -> bool:
@@ -74,9 +94,15 @@ def _filled(context: Context, name: str, value: Any) -> Any:
     """A number as a whole tensor of it, where the shape of the tensor is known."""
     if np.ndim(value) or not _is_number(value):
         return value
-    found = context.need_dump().by_tensor(name)
+    found = context.need_dump().by_tensor(parse_execution(name)[0])
     shape = found[-1].shape if found else None
     return np.full(shape, value) if shape else value
+
+
+def _shown_by(name: str) -> str:
+    """The command that prints an overridden value."""
+    tensor, number = parse_execution(name)
+    return f"pt {quoted(tensor)}" + ("" if number is None else f" -n {number}")
 
 
 def _is_number(value: Any) -> bool:
@@ -95,7 +121,7 @@ def _overridden(walk: Walk) -> Document:
     return TextDocument(
         [
             line(f"{len(names)} tensor(s) are overridden:"),
-            *(line("  ", (name, "link", f"pt {quoted(name)}")) for name in names),
+            *(line("  ", (name, "link", _shown_by(name))) for name in names),
         ]
     )
 
@@ -175,7 +201,7 @@ def _downstream(walk: Walk) -> list[str]:
     changed = set(stepper.overrides)
     order = []
     for name in stepper.overrides:
-        place = walk.index(name.partition(" (#")[0])  # of one iteration
+        place = walk.index(name)
         if place is None:
             order.append(name)
         elif name not in stepper.steps[place].outputs:  # inside of it
@@ -207,7 +233,7 @@ def _difference(walk: Walk, name: str) -> Line:
         Span(f"{change:>16}  ", role),
         Span(f"{_health(before):<16} "),
         Span(f"{_health(after):<16} "),
-        (name, "link", f"pt {quoted(name)}"),
+        (name, "link", _shown_by(name)),
         Span(shapes, "warning"),
         Span(overridden, "warning"),
     )
@@ -260,11 +286,18 @@ INJECT = Command(
             nargs="*",
             complete=completers.expression,
         ),
+        Argument(
+            ("-n", "--number"),
+            "which of the values that a tensor has in loops, from 0, as lt counts them (JAX)",
+            "K",
+            kind=int,
+        ),
     ),
     modes=STEPPER_MODES,
     examples=(
         ("override Softmax:0 np.clip(`Softmax:0`, 1e-8, 1)", "clip what was computed"),
         ("override hidden/Relu:0 0", "a number fills the tensor"),
+        ("override -n 17 scan/log:0 0", "one value of a tensor in a loop: scan/log:0 (#17)"),
         ("override", "what is overridden"),
     ),
     details=(

@@ -24,7 +24,7 @@ from tfdbg_cli.commands.units import bytes_text, node_menu
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto
-from tfdbg_cli.dumps.elements import parse_tensor_name, parse_watch_key
+from tfdbg_cli.dumps.elements import parse_execution, parse_tensor_name, parse_watch_key
 from tfdbg_cli.tensors.saving import save_values
 from tfdbg_cli.tensors.slicing import split_slice
 
@@ -141,6 +141,9 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         arguments.tensor_name,
         lambda text: _is_dumped(dump, text) or is_own_name(context, text) or text in names,
     )
+    name, number = parse_execution(name)  # as lists write it
+    if number is not None and arguments.number is None:
+        arguments.number = number
     asked, name = name, resolve_program_name(context, name)
     if asked in names and not _is_dumped(dump, name):
         check_number(arguments.number, 1, f"result {name}", "is one value")

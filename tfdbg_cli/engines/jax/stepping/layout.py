@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tfdbg_cli.engines.jax.plans.plan import Op, Plan
+from tfdbg_cli.engines.jax.stepping.given import elements_shape
 from tfdbg_cli.stepping.stepper import Step
 
 __all__ = ["CallLayout", "InsideTensor"]
@@ -17,12 +18,14 @@ class InsideTensor(NamedTuple):
     """A tensor of the inside of a step.
 
     Attributes:
-        loops: how many loops it is in.
+        is_in_loop: it may have several values.
+        most: so many at most; ``None``: a ``while`` decides.
         aval: what is known of it before it is computed; of one device in a ``shard_map``.
         shape: of its array.
     """
 
-    loops: int
+    is_in_loop: bool
+    most: int | None
     aval: Any
     shape: tuple[int, ...]
 
@@ -80,14 +83,22 @@ class CallLayout:
         return self.ops[index].kind in _LOOPS
 
 
-def _inside(op: Op, loops: int = 0) -> Iterator[tuple[str, int, InsideTensor]]:
+def _inside(
+    op: Op, is_in_loop: bool = False, most: int | None = 1
+) -> Iterator[tuple[str, int, InsideTensor]]:
     """The tensors inside of an op: node, slot, what is known."""
-    loops += op.kind in _LOOPS
+    is_in_loop = is_in_loop or op.kind in _LOOPS
+    if op.kind == "while":
+        most = None
+    elif op.kind == "scan" and most is not None:
+        most *= op.equation.params["length"]
     shards = op.inside or op.shards
 
     def known(aval: Any) -> InsideTensor:
-        shape = tuple(getattr(aval, "shape", ()))
-        return InsideTensor(loops, aval, shards.shape(aval) if shards is not None else shape)
+        shape = elements_shape(aval)
+        if shards is not None:  # an axis for each of the mesh
+            shape = (*shards.shape(aval), *shape[len(aval.shape) :])
+        return InsideTensor(is_in_loop, most, aval, shape)
 
     for name, aval in zip(op.carried, op.carried_avals, strict=True):
         yield name, 0, known(aval)
@@ -95,4 +106,4 @@ def _inside(op: Op, loops: int = 0) -> Iterator[tuple[str, int, InsideTensor]]:
         for each in block.ops:
             for slot, variable in enumerate(each.equation.outvars):
                 yield each.name, slot, known(variable.aval)
-            yield from _inside(each, loops)
+            yield from _inside(each, is_in_loop, most)

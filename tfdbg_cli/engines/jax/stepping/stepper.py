@@ -12,26 +12,27 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import jax
 import numpy as np
 from jax import numpy as jnp
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.elements import execution_name, parse_execution
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import CannotStep, Capture, SteppedRun
 from tfdbg_cli.engines.jax.plans.plan import Plan
-from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, is_floating, is_key
+from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, is_floating
 from tfdbg_cli.engines.jax.private import writes_to_arguments
 from tfdbg_cli.engines.jax.runs.calls import Call
+from tfdbg_cli.engines.jax.stepping.given import device_value, elements_shape, fitted
 from tfdbg_cli.engines.jax.stepping.gradients import gradient_of
 from tfdbg_cli.engines.jax.stepping.layout import CallLayout, InsideTensor
 from tfdbg_cli.engines.jax.stepping.worlds import Inside, Told, World
 from tfdbg_cli.engines.kit import stepped
 from tfdbg_cli.engines.kit.clock import Clock
-from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
+from tfdbg_cli.engines.kit.fitting import nobody_elses
 from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
 __all__ = ["CallStepper"]
@@ -45,7 +46,7 @@ class CallStepper(stepped.GraphStepper):
     """
 
     engine_name = "jax"
-    can_iterate = True
+    can_iterate = numbers_values = True
     is_over = False
 
     def __init__(self, call: Call) -> None:
@@ -92,10 +93,7 @@ class CallStepper(stepped.GraphStepper):
                 f"{', '.join(once[:3])}."
             )
         if any(op.bodies for op in ops):
-            found.append(
-                "A loop or a branch is one step; of a loop `step -i` does an iteration. In a loop "
-                "that is inside of another one nothing can be overridden."
-            )
+            found.append("A loop or a branch is one step; of a loop `step -i` does an iteration.")
         return found
 
     @property
@@ -143,7 +141,8 @@ class CallStepper(stepped.GraphStepper):
         found: dict[int, dict[Inside, Any]] = {}
         for name, inside in self._inner.items():
             values = found.setdefault(self._layout.makers[inside.tensor], {})
-            values[inside] = jnp.asarray(self._overrides[name])
+            aval = self._layout.inside[inside.tensor].aval
+            values[inside] = device_value(self._overrides[name], aval)
         return found
 
     def _is_computed_value(self, name: str, value: np.ndarray[Any, Any]) -> bool:
@@ -156,8 +155,8 @@ class CallStepper(stepped.GraphStepper):
 
     def _device_value(self, place: int, value: np.ndarray[Any, Any]) -> Any:
         own = self._base.known.get(place)
-        sharding = getattr(own, "sharding", None)
-        return jax.device_put(value, sharding) if sharding is not None else jnp.asarray(value)
+        aval = self._aval(self._plan.block.tensors[place])
+        return device_value(value, aval, getattr(own, "sharding", None))
 
     def advance(self, iteration: bool = False) -> StepOutcome:
         self.check_open()
@@ -202,17 +201,23 @@ class CallStepper(stepped.GraphStepper):
     def has(self, tensor_name: str) -> bool:
         if tensor_name in self._overrides:
             return True
-        maker = self._layout.makers.get(tensor_name)
+        tensor, number = parse_execution(tensor_name)
+        maker = self._layout.makers.get(tensor)
         if maker is None or maker >= self._position + bool(self._round):
             return False
-        if tensor_name in self._layout.places:
-            return maker < self._position
-        return self._inside(tensor_name) is not None
+        if tensor in self._layout.places:
+            return maker < self._position and number is None
+        return self._inside(tensor, number) is not None
 
-    def _inside(self, tensor_name: str) -> Any:
-        """The last value of a tensor inside of a loop; ``None``: its side wasn't taken."""
-        told = self._done_of(self._world, self._layout.makers[tensor_name])
-        return _last(told, tensor_name)
+    def _inside(self, tensor: str, number: int | None = None) -> Any:
+        """A value of a tensor inside of a step, or its last one; ``None``: there is none."""
+        values = self._done_values(tensor)
+        if number is None:
+            return values[-1] if values else None
+        return values[number] if number < len(values) else None
+
+    def _done_values(self, tensor: str) -> list[Any]:
+        return _values(self._done_of(self._world, self._layout.makers[tensor]), tensor)
 
     def _done_of(self, world: World, index: int) -> Sequence[Told]:
         """What a step has made, as far as it was done."""
@@ -231,7 +236,9 @@ class CallStepper(stepped.GraphStepper):
 
     def _raw(self, tensor_name: str) -> Any:
         place = self._layout.places.get(tensor_name)
-        return self._world.known[place] if place is not None else self._inside(tensor_name)
+        if place is not None:
+            return self._world.known[place]
+        return self._inside(*parse_execution(tensor_name))
 
     def original(self, tensor_name: str) -> Any | None:
         inside = self._inner.get(tensor_name)
@@ -239,9 +246,9 @@ class CallStepper(stepped.GraphStepper):
             index = self._layout.makers[inside.tensor]
             with contextlib.suppress(Exception):  # the call's own
                 self._base.reach(index + 1)
-            told = self._base.told_of(index)
-            found = _last([each for each in told if each.rounds == inside.rounds], inside.tensor)
-            return nobody_elses(as_array(found)) if found is not None else None
+            values = _values(self._base.told_of(index), inside.tensor)
+            at = inside.number
+            return nobody_elses(as_array(values[at])) if at < len(values) else None
         maker = self._layout.makers.get(tensor_name)
         place = self._layout.places.get(tensor_name)
         if maker is None or place is None or maker >= self._position:
@@ -254,11 +261,11 @@ class CallStepper(stepped.GraphStepper):
         return nobody_elses(as_array(self._base.known[place]))
 
     def shape(self, tensor_name: str) -> tuple[int, ...] | None:
-        inside = self._layout.inside.get(tensor_name)
+        inside = self._layout.inside.get(parse_execution(tensor_name)[0])
         if inside is not None:
             return inside.shape
         aval = self._aval(tensor_name)
-        return tuple(aval.shape) if aval is not None else None
+        return elements_shape(aval) if aval is not None else None
 
     def _aval(self, tensor_name: str) -> Any:
         maker = self._layout.makers.get(tensor_name)
@@ -277,36 +284,46 @@ class CallStepper(stepped.GraphStepper):
 
     def override(self, tensor_name: str, value: Any) -> None:
         self.check_open()
-        self.check_known(tensor_name, self._layout.makers)
-        inside = self._layout.inside.get(tensor_name)
+        tensor, number = parse_execution(tensor_name)
+        self.check_known(tensor, self._layout.makers)
+        inside = self._layout.inside.get(tensor)
         if inside is None:
-            self.check_unread(tensor_name)
-            aval = self._aval(tensor_name)
-            shape = tuple(getattr(aval, "shape", ()))
-            self._overrides[tensor_name] = _fitted(tensor_name, value, aval, shape)
+            if number:
+                raise UserError(f"{tensor} has one value in a run.")
+            self.check_unread(tensor)
+            aval = self._aval(tensor)
+            self._overrides[tensor] = fitted(tensor, value, aval, elements_shape(aval))
         else:
-            place = self._place_inside(tensor_name, inside)
-            array = _fitted(tensor_name, value, inside.aval, inside.shape)
-            name = f"{tensor_name} (#{place.rounds[0]})" if place.rounds else tensor_name
-            self._overrides[name], self._inner[name] = array, place
+            which = self._which(tensor, number, inside)
+            name = execution_name(*which) if inside.is_in_loop else tensor
+            made = fitted(name, value, inside.aval, inside.shape)
+            self._overrides.pop(name, None)  # the last one that was given is the last one
+            self._overrides[name], self._inner[name] = made, which
         self._changed = None
 
-    def _place_inside(self, tensor_name: str, inside: InsideTensor) -> Inside:
-        """Which of the values of a tensor inside of a step can be meant by now."""
-        index = self._layout.makers[tensor_name]
+    def _which(self, tensor: str, number: int | None, inside: InsideTensor) -> Inside:
+        """Which of the values of a tensor inside of a step is meant.
+
+        Raises:
+            UserError: one that is done, or that never comes; it could be any.
+        """
+        index = self._layout.makers[tensor]
         step = self.steps[index]
-        self._check_to_come(index, tensor_name)
-        if not inside.loops:
-            return Inside(tensor_name, ())
-        if inside.loops > 1 or not self._layout.is_loop(index):
-            self.check_inside(tensor_name, index)
-        if index > self._position:
-            raise UserError(
-                f"{tensor_name} is made in each iteration of {step.node}.",
-                f"`cont {step.node}` goes there and `step -i` through it: an override is that of "
-                "the next iteration.",
-            )
-        return Inside(tensor_name, (self._round,))
+        self._check_to_come(index, tensor)
+        done = len(self._done_values(tensor)) if index == self._position else 0
+        if number is None:
+            if index > self._position and inside.is_in_loop:
+                raise UserError(
+                    f"{tensor} has a value in each iteration of {step.node}.",
+                    f"`override -n 17 {tensor} …`: its value (#17); where {step.node} is the next "
+                    "step, the next value is meant.",
+                )
+            number = done
+        if inside.most is not None and number >= inside.most:
+            raise UserError(f"{tensor} has {inside.most} value(s) at most; they count from 0.")
+        if number < done:
+            raise UserError(f"{execution_name(tensor, number)} is done.", "`step -b` goes back.")
+        return Inside(tensor, number)
 
     def _check_to_come(self, index: int, name: str) -> None:
         if index < self._position:
@@ -321,7 +338,7 @@ class CallStepper(stepped.GraphStepper):
         else:
             index = self._layout.makers[inside.tensor]
             self._check_to_come(index, tensor_name)
-            if index == self._position and inside.rounds and inside.rounds[0] < self._round:
+            if index == self._position and inside.number < len(self._done_values(inside.tensor)):
                 raise UserError(f"{tensor_name} is done.", "`step -b` goes back.")
             del self._inner[tensor_name]
         del self._overrides[tensor_name]
@@ -329,8 +346,7 @@ class CallStepper(stepped.GraphStepper):
 
     def mendable(self) -> Sequence[str]:
         step = self.next
-        names = [*super().mendable(), *(step.outputs if step is not None else ())]
-        return [name for name in names if not is_key(self._aval(name))]
+        return [*super().mendable(), *(step.outputs if step is not None else ())]
 
     def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
         """Nothing: compiled functions have no variables."""
@@ -380,7 +396,7 @@ class CallStepper(stepped.GraphStepper):
             )
         own = self._raw(tensor_name)
         title = f"The gradient of {tensor_name}"
-        self._given_gradients[place] = jnp.asarray(_fitted(title, value, own, np.shape(own)))
+        self._given_gradients[place] = jnp.asarray(fitted(title, value, own, np.shape(own)))
 
     def is_gradient_open(self, tensor_name: str) -> bool:
         return all(at >= self._layout.makers[tensor_name] for at in self._graded)
@@ -473,22 +489,7 @@ class CallStepper(stepped.GraphStepper):
         self.is_over = True
 
 
-def _last(told: Sequence[Told], tensor_name: str) -> Any:
-    """The last value of a tensor; ``None``: there is none."""
-    node, _, slot = tensor_name.rpartition(":")
-    found = [each.value for each in told if (each.node, each.slot) == (node, int(slot))]
-    return found[-1] if found else None
-
-
-def _fitted(
-    tensor_name: str, value: Any, aval: Any, shape: tuple[int, ...]
-) -> np.ndarray[Any, Any]:
-    """A value that a tensor is to have, as the array that it can be."""
-    if is_key(aval):
-        raise UserError(
-            f"{tensor_name} is made of random keys, which no array can stand for.",
-            "Override what the keys are made of, or what is drawn with them.",
-        )
-    dtype = np.dtype(getattr(aval, "dtype", type(aval)))
-    given = np.asarray(value) if isinstance(value, jax.Array) else value
-    return fitted_array(tensor_name, given, dtype, shape)
+def _values(told: Sequence[Told], tensor: str) -> list[Any]:
+    """The values of a tensor, in their order."""
+    node, _, slot = tensor.rpartition(":")
+    return [each.value for each in told if (each.node, each.slot) == (node, int(slot))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tfdbg_cli.engines.jax.plans.plan import Constant, Op
@@ -26,28 +25,37 @@ class Told(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """A tensor of the inside of a loop or a branch, in one iteration.
+    """One of the values of a tensor of the inside of a loop or a branch.
 
     Attributes:
         tensor: its name.
-        rounds: as of `Told`.
+        number: of the value, as a dump counts them: in the order in which they are made, from 0.
     """
 
     tensor: str
-    rounds: tuple[int, ...]
+    number: int
 
 
 class _ChangedReplay(Replay):
-    """Goes on with other values.
+    """Goes on with other values."""
 
-    Attributes:
-        others: of the op that is done: the values that tensors inside of it have instead.
-    """
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._others: Mapping[Inside, Any] = {}
+        # How many values of each of their tensors there were.
+        self._counts: dict[str, int] = {}
 
-    others: Mapping[Inside, Any] = MappingProxyType({})
+    def change(self, others: Mapping[Inside, Any]) -> None:
+        """Another op is done: the values that tensors inside of it have instead."""
+        self._others = others
+        self._counts = dict.fromkeys((each.tensor for each in others), 0)
 
     def told(self, node: str, slot: int, value: Any) -> Any:
-        value = self.others.get(Inside(f"{node}:{slot}", (*self.rounds,)), value)
+        tensor = f"{node}:{slot}" if self._others else ""
+        if tensor in self._counts:
+            number = self._counts[tensor]
+            self._counts[tensor] = number + 1
+            value = self._others.get(Inside(tensor, number), value)
         return super().told(node, slot, value)
 
 
@@ -114,7 +122,7 @@ class World:
     def _do(self, index: int) -> None:
         op, base = self._ops[index], self._base
         self._begun, self._now = index, []
-        self._replay.others = self._inside.get(index, {})
+        self._replay.change(self._inside.get(index, {}))
         is_changed = self._is_changed(op) or index in self._inside
         if base is not None and (op.op_type == "io_callback" or not is_changed):
             base.reach(index + 1)  # it is as it was, or not done twice
