@@ -7,15 +7,14 @@ import contextlib
 import threading
 from typing import Any
 
-from tfdbg_cli.commands.context import Context, compile_regex
+from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.run.control import RunChoice, describe_run
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.program_facts import program_facts
-from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, RunInfo, is_only_nonfinite
-from tfdbg_cli.dumps.joined import JoinedDump, part_of
+from tfdbg_cli.dumps.dump import Dump, Predicate, RunInfo
+from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.remote.systems import is_remote
 from tfdbg_cli.dumps.run_folder.states import States
@@ -26,6 +25,7 @@ from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.debugger.last_run import LastRun
 from tfdbg_cli.sessions.debugger.storage import check_dump_root
 from tfdbg_cli.sessions.ranks.interface import Agreement, SingleRank, Verdict
+from tfdbg_cli.sessions.wrappers.first_screens import FirstScreens
 from tfdbg_cli.sessions.wrappers.following import Following
 from tfdbg_cli.sessions.wrappers.framework import (
     BaseDebugWrapperSession,
@@ -96,6 +96,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         self._last_dump: Dump | None = None
         self._states = States()
         self._rank_run = ""  # what the ranks call the run that was started last
+        self._first_screens = FirstScreens(debugger)
         self._following = Following(debugger.tracks, self._followed_run)
         #: Which session of the program this is; 0: wrapped by hand.
         self.number = 0
@@ -289,7 +290,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
                 return response
             is_profile = request.performed_action == OnRunStartAction.PROFILE_RUN
             dump: Dump | None = request.dump
-            initial, role = self._first_screen(choice, dump, request)
+            initial, role = self._first_screens.of(choice, dump, request)
             is_numbered = debugger.ranks.is_joined or (choice is not None and choice.keeps)
             debugger.store.number = self.run_call_count if is_numbered else 0
             is_passing = not failed and initial.startswith(("lt -f", "why -f", "compare "))
@@ -301,7 +302,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             if dump is None and request.make_dump is not None:
                 dump = request.make_dump()
             if not initial and (agreed.passing or agreed.errors):  # on another rank
-                initial, role = self._filtered_screen(choice), "error"
+                initial, role = self._first_screens.of_filter(choice), "error"
             elif not initial:  # Ctrl-C while the others were waited for
                 initial, role = "lt", "end"
             if dump is not None and debugger.ranks.is_joined:
@@ -381,26 +382,6 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
     def _followed_run(self, dump: Dump | None, call: RunCall) -> Context:
         return self._context("run-end", RunInfo(fetches=call.fetches, feeds=call.feeds), dump)
 
-    def _first_screen(
-        self, choice: RunChoice | None, dump: Dump | None, request: OnRunEndRequest
-    ) -> tuple[str, str]:
-        """The first screen of a run's end and its role; empty: there is no stop."""
-        is_awaited = choice is not None and bool(choice.filter_name)
-        if request.error is not None:
-            if choice is not None and is_awaited and dump is not None and request.error.is_late:
-                self._filtered(choice, dump, request)  # the error screen tells of it
-            return "error", "error"
-        if (
-            choice is not None
-            and is_awaited
-            and (dump is not None or request.filter_passed is not None)
-        ):
-            return self._filtered(choice, dump, request)
-        if choice is not None and choice.keeps and self.debugger.countdown > 0:
-            return ("lt" if self.debugger.waiting.is_interrupted else ""), "end"
-        is_profile = request.performed_action == OnRunStartAction.PROFILE_RUN
-        return "lp" if is_profile else "lt", "end"
-
     def gave_up(self, reason: str) -> None:
         self.debugger.ranks.give_up(reason)
 
@@ -410,7 +391,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         self._last_dump = context.dump
         what = "profile of " if context.mode == "profile" else ""
         if debugger.ranks.is_joined:
-            first = self._first_rank(context, choice)
+            first = self._first_screens.first_rank(context.dump, choice)
             what = f"{agreed.describe(first)}{what}"
             about = [first] if first is not None else [*sorted(agreed.errors), *agreed.passing]
             if about and isinstance(context.dump, JoinedDump):
@@ -423,80 +404,12 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
                 self._forget()  # also where no other run comes: the program's memory is its own
         debugger.choose(action, debugger.run_count + 1)
 
-    def _first_rank(self, context: Context, choice: RunChoice | None) -> int | None:
-        """On which rank a filter's first tensor is, in the order of time; ``None``: unknown."""
-        if not isinstance(context.dump, JoinedDump) or choice is None or not choice.filter_name:
-            return None
-        try:
-            found = context.dump.find(
-                self.debugger.filters.predicate(choice.filter_name),
-                first_n=1,
-                exclude=compile_regex(choice.exclude, "-fenn") if choice.exclude else None,
-                on_error=lambda datum, error: None,
-            )
-        except UserError:
-            return None
-        return part_of(found[0].node_name)[0] if found else None
-
     def _stops_at_end(self) -> bool:
         """Whether the run that starts now is one that `on_run_end` can stop after."""
         choice = self.debugger.choice
         if choice is None or not choice.is_debug:
             return False
         return choice.keeps or self.debugger.countdown <= 1
-
-    def _filtered(
-        self, choice: RunChoice, dump: Dump | None, request: OnRunEndRequest
-    ) -> tuple[str, str]:
-        """The first screen of a run under ``run -f`` and its role; empty: there is no stop."""
-        waiting = self.debugger.waiting
-        if request.gap and self.debugger.report_gap(choice.filter_name, request.gap):
-            return "run_info", "error"
-        if dump is None:
-            if waiting.is_interrupted:
-                return "run_info" if request.make_dump is None else "lt", "end"
-            waiting.say(request.progress_text)
-            return "", ""
-        if request.filter_passed or (request.filter_passed is None and self._passes(choice, dump)):
-            info = dump.run_info()
-            if info is not None:
-                info.filter_name = choice.filter_name  # a dump that is kept tells it
-            return self._filtered_screen(choice), "error"
-        if waiting.is_interrupted:
-            return "lt", "end"
-        waiting.say(request.progress_text or f"none of {len(dump.data())} tensors")
-        return "", ""
-
-    def _filtered_screen(self, choice: RunChoice | None) -> str:
-        """The first screen of a run that a filter has stopped at."""
-        if choice is None or not choice.filter_name:
-            return "lt"
-        shown_by: str = getattr(self.debugger.filters.get(choice.filter_name), "shown_by", "")
-        if shown_by:
-            return shown_by
-        exclude = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
-        is_about_bad = is_only_nonfinite(self.debugger.filters.predicate(choice.filter_name))
-        return f"{'why' if is_about_bad else 'lt'} -f {quoted(choice.filter_name)}{exclude}"
-
-    def _passes(self, choice: RunChoice, dump: Dump) -> bool:
-        """Whether some tensor passes the filter; a filter that raises is noted and passed over."""
-        failures: list[str] = []
-
-        def failed(datum: Datum, error: Exception) -> None:
-            failures.append(f"{datum.tensor_name}: {one_line(error)}")
-
-        try:
-            predicate = self.debugger.filters.predicate(choice.filter_name)
-            exclude = compile_regex(choice.exclude, "-fenn") if choice.exclude else None
-            found = dump.find(predicate, first_n=1, exclude=exclude, on_error=failed)
-        except UserError as error:
-            self.debugger.note(str(error))
-            return True
-        if failures:
-            info = dump.run_info()
-            run = f"run #{info.call_count}" if info is not None else "a run"
-            self.debugger.report_filter(choice.filter_name, run, failures)
-        return bool(found)
 
     def _other_thread(self) -> bool:
         """Whether a run is nobody's business: the debugger is off, or it is another thread's."""

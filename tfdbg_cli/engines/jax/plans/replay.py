@@ -10,7 +10,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from tfdbg_cli.common.program_signals import pass_on
-from tfdbg_cli.engines.jax.plans.plan import Block, Constant, Op
+from tfdbg_cli.engines.jax.plans.ops import Block, Constant, Op
 from tfdbg_cli.engines.jax.plans.shards import Diverging, Shards
 from tfdbg_cli.engines.jax.plans.values import chosen, is_key, is_spread
 from tfdbg_cli.engines.jax.private import array_of_ref, calls_back, is_ref, scan_counts

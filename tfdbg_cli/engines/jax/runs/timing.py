@@ -11,7 +11,7 @@ import jax
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.jax.plans.plan import Op
+from tfdbg_cli.engines.jax.plans.ops import Op
 from tfdbg_cli.engines.jax.plans.replay import Replay
 from tfdbg_cli.engines.jax.runs.levels import Replayed, ReplayLevel
 from tfdbg_cli.engines.kit.levels import CaptureLevel

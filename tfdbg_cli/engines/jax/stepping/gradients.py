@@ -9,7 +9,8 @@ import jax
 import numpy as np
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.engines.jax.plans.plan import Constant, Plan
+from tfdbg_cli.engines.jax.plans.ops import Constant
+from tfdbg_cli.engines.jax.plans.plan import Plan
 from tfdbg_cli.engines.jax.plans.values import is_floating
 from tfdbg_cli.engines.jax.stepping.layout import CallLayout
 

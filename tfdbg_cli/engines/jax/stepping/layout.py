@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tfdbg_cli.engines.jax.plans.plan import Op, Plan
+from tfdbg_cli.engines.jax.plans.ops import Op
+from tfdbg_cli.engines.jax.plans.plan import Plan
 from tfdbg_cli.engines.jax.stepping.given import elements_shape
 from tfdbg_cli.stepping.stepper import Step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tfdbg_cli.engines.jax.plans.plan import Constant, Op
+from tfdbg_cli.engines.jax.plans.ops import Constant, Op
 from tfdbg_cli.engines.jax.plans.replay import CallbackResults, Replay
 
 __all__ = ["Inside", "Told", "World"]

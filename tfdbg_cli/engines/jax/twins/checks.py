@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from tfdbg_cli.engines.jax.plans.plan import SILENT, called_jaxpr
+from tfdbg_cli.engines.jax.plans.ops import SILENT
+from tfdbg_cli.engines.jax.plans.plan import called_jaxpr
 from tfdbg_cli.engines.jax.private import scan_counts, shard_map_of
 from tfdbg_cli.engines.jax.twins.loops import has_shard_map, is_inexact, is_unsure, variables
 

@@ -12,7 +12,8 @@ from jax import lax
 from jax import numpy as jnp
 from jax.extend import core
 
-from tfdbg_cli.engines.jax.plans.plan import CALLBACKS, called_jaxpr, value_of
+from tfdbg_cli.engines.jax.plans.ops import CALLBACKS
+from tfdbg_cli.engines.jax.plans.plan import called_jaxpr, value_of
 from tfdbg_cli.engines.jax.plans.values import chosen
 from tfdbg_cli.engines.jax.private import only, partition_spec, scan_counts, shard_map_of
 from tfdbg_cli.engines.jax.twins.checks import Checked, Checks

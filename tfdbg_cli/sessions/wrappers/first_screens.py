@@ -1,0 +1,113 @@
+"""Which screen a stop at a run's end begins with, and whether there is one."""
+
+from __future__ import annotations
+
+from tfdbg_cli.commands.context import compile_regex
+from tfdbg_cli.commands.run.control import RunChoice
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.dumps.dump import Datum, Dump, is_only_nonfinite
+from tfdbg_cli.dumps.joined import JoinedDump, part_of
+from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.sessions.wrappers.framework import OnRunEndRequest, OnRunStartAction
+
+__all__ = ["FirstScreens"]
+
+
+class FirstScreens:
+    """Knows it of the runs of a session.
+
+    Args:
+        debugger: what was asked for, and the filters.
+    """
+
+    def __init__(self, debugger: Debugger) -> None:
+        self._debugger = debugger
+
+    def of(
+        self, choice: RunChoice | None, dump: Dump | None, request: OnRunEndRequest
+    ) -> tuple[str, str]:
+        """The first screen of a run's end and its role; empty: there is no stop."""
+        is_awaited = choice is not None and bool(choice.filter_name)
+        if request.error is not None:
+            if choice is not None and is_awaited and dump is not None and request.error.is_late:
+                self._filtered(choice, dump, request)  # the error screen tells of it
+            return "error", "error"
+        if (
+            choice is not None
+            and is_awaited
+            and (dump is not None or request.filter_passed is not None)
+        ):
+            return self._filtered(choice, dump, request)
+        if choice is not None and choice.keeps and self._debugger.countdown > 0:
+            return ("lt" if self._debugger.waiting.is_interrupted else ""), "end"
+        is_profile = request.performed_action == OnRunStartAction.PROFILE_RUN
+        return "lp" if is_profile else "lt", "end"
+
+    def _filtered(
+        self, choice: RunChoice, dump: Dump | None, request: OnRunEndRequest
+    ) -> tuple[str, str]:
+        """The first screen of a run under ``run -f`` and its role; empty: there is no stop."""
+        waiting = self._debugger.waiting
+        if request.gap and self._debugger.report_gap(choice.filter_name, request.gap):
+            return "run_info", "error"
+        if dump is None:
+            if waiting.is_interrupted:
+                return "run_info" if request.make_dump is None else "lt", "end"
+            waiting.say(request.progress_text)
+            return "", ""
+        if request.filter_passed or (request.filter_passed is None and self._passes(choice, dump)):
+            info = dump.run_info()
+            if info is not None:
+                info.filter_name = choice.filter_name  # a dump that is kept tells it
+            return self.of_filter(choice), "error"
+        if waiting.is_interrupted:
+            return "lt", "end"
+        waiting.say(request.progress_text or f"none of {len(dump.data())} tensors")
+        return "", ""
+
+    def of_filter(self, choice: RunChoice | None) -> str:
+        """The first screen of a run that a filter has stopped at."""
+        if choice is None or not choice.filter_name:
+            return "lt"
+        shown_by: str = getattr(self._debugger.filters.get(choice.filter_name), "shown_by", "")
+        if shown_by:
+            return shown_by
+        exclude = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
+        is_about_bad = is_only_nonfinite(self._debugger.filters.predicate(choice.filter_name))
+        return f"{'why' if is_about_bad else 'lt'} -f {quoted(choice.filter_name)}{exclude}"
+
+    def _passes(self, choice: RunChoice, dump: Dump) -> bool:
+        """Whether some tensor passes the filter; a filter that raises is noted and passed over."""
+        failures: list[str] = []
+
+        def failed(datum: Datum, error: Exception) -> None:
+            failures.append(f"{datum.tensor_name}: {one_line(error)}")
+
+        try:
+            predicate = self._debugger.filters.predicate(choice.filter_name)
+            exclude = compile_regex(choice.exclude, "-fenn") if choice.exclude else None
+            found = dump.find(predicate, first_n=1, exclude=exclude, on_error=failed)
+        except UserError as error:
+            self._debugger.note(str(error))
+            return True
+        if failures:
+            info = dump.run_info()
+            run = f"run #{info.call_count}" if info is not None else "a run"
+            self._debugger.report_filter(choice.filter_name, run, failures)
+        return bool(found)
+
+    def first_rank(self, dump: Dump | None, choice: RunChoice | None) -> int | None:
+        """On which rank a filter's first tensor is, in the order of time; ``None``: unknown."""
+        if not isinstance(dump, JoinedDump) or choice is None or not choice.filter_name:
+            return None
+        try:
+            found = dump.find(
+                self._debugger.filters.predicate(choice.filter_name),
+                first_n=1,
+                exclude=compile_regex(choice.exclude, "-fenn") if choice.exclude else None,
+                on_error=lambda datum, error: None,
+            )
+        except UserError:
+            return None
+        return part_of(found[0].node_name)[0] if found else None
