@@ -73,6 +73,8 @@ SITUATIONS: Mapping[str, Situation] = {
     "numpy steps": Situation(100_000),
     "tensorflow steps": Situation(40_000),
     "torch steps": Situation(20_000),
+    "jax steps": Situation(20_000),
+    "onnx steps": Situation(20_000),
     "numpy threads": Situation(200_000),
     "tensorflow threads": Situation(40_000),
     "numpy graph": Situation(40, "runs of 50,014 ops"),
@@ -81,6 +83,8 @@ SITUATIONS: Mapping[str, Situation] = {
     "numpy values": Situation(400, "dumps above --dump-limit", _SPILL, "run"),
     "tensorflow values": Situation(400, "dumps above --dump-limit", _SPILL, "run"),
     "torch values": Situation(150, "dumps above --dump-limit", _SPILL, "run"),
+    "jax values": Situation(150, "dumps above --dump-limit", _SPILL, "run"),
+    "onnx values": Situation(400, "dumps above --dump-limit", _SPILL, "run"),
     "numpy screens": Situation(
         1_000, "stops with screens", ("--ui", "screen"), terminal=True, warm=60
     ),
