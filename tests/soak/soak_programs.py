@@ -21,6 +21,29 @@ import torch
 from soak_meter import rounds
 torch.manual_seed(0)
 """
+_JAX = """
+import jax
+import jax.numpy as jnp
+from soak_meter import rounds
+"""
+_ONNX = """
+import numpy as np
+import onnxruntime
+from onnx import TensorProto, helper
+from soak_meter import rounds
+x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [None])
+z = helper.make_tensor_value_info("z", TensorProto.FLOAT, [None])
+nodes = [
+    helper.make_node("Mul", ["x", "x"], ["y"]),
+    helper.make_node("Neg", ["y"], ["n"]),
+    helper.make_node("Exp", ["n"], ["z"]),
+]
+model = helper.make_model(
+    helper.make_graph(nodes, "g", [x], [z]), opset_imports=[helper.make_opsetid("", 20)],
+    ir_version=9,
+)
+session = onnxruntime.InferenceSession(model.SerializeToString())
+"""
 _SESSION = """
 x = tf.placeholder(tf.float32, [None], name="x")
 w = tf.Variable(np.ones(100, np.float32), name="w")
@@ -93,6 +116,22 @@ for number in rounds():
     net(data).square().mean().backward()
     optimizer.step()
 """,
+    "jax steps": _JAX
+    + """
+@jax.jit
+def step(w, x):
+    return jax.tree.map(
+        lambda p, g: p - 0.001 * g, w, jax.grad(lambda w: jnp.sum(jnp.tanh(x @ w) ** 2))(w)
+    )
+w, data = jnp.ones((4, 4)), jnp.ones((2, 4))
+for number in rounds():
+    w = step(w, data)
+""",
+    "onnx steps": _ONNX
+    + """
+for number in rounds():
+    session.run(None, {"x": np.full(10, number % 7, np.float32)})
+""",
     "numpy threads": _NUMPY + _SESSION + _THREADS,
     "tensorflow threads": _TENSORFLOW + _SESSION + _THREADS,
     "numpy graph": _NUMPY + _LARGE_GRAPH,
@@ -118,6 +157,20 @@ for number in rounds():
     optimizer.zero_grad()
     net(data).square().mean().backward()
     optimizer.step()
+""",
+    "jax values": _JAX
+    + """
+@jax.jit
+def step(w, x):
+    return w - 0.001 * jax.grad(lambda w: jnp.sum(jnp.tanh(jnp.tanh(x @ w) @ w) ** 2))(w)
+w, data = jnp.ones((500, 500)), jnp.ones((200, 500))
+for number in rounds():
+    w = step(w, data)
+""",
+    "onnx values": _ONNX
+    + """
+for number in rounds():
+    session.run(None, {"x": np.full(1_000_000, number % 7, np.float32)})
 """,
     # All values of a run together are more than fits; a few at a time fit.
     "torch model": _TORCH
