@@ -30,7 +30,11 @@ def _tensors(context: Context, typed: str) -> Iterable[Candidate]:
     walk = context.walk
     if walk is None:
         return []
-    names = (name for step in walk.stepper.steps if not step.unfit for name in step.outputs)
+    steps = walk.stepper.steps
+    names = [name for step in steps if not step.unfit for name in step.outputs]
+    if not walk.stepper.is_open_ended:  # what the run was given, where no step stands for it
+        made = {name for step in steps for name in step.outputs}
+        names += dict.fromkeys(name for step in steps for name in step.inputs if name not in made)
     return [Candidate(name) for name in names if name.startswith(typed)][:400]
 
 
