@@ -247,6 +247,16 @@ def test_only_what_was_typed_is_kept(tmp_path):
     assert history.session == ["lt", "ri"]
 
 
+def test_of_very_many_commands_the_last_ones_are_remembered():
+    history = History(None)
+    for number in range(45_000):
+        history.play(f"pt x{number}")
+        history.done(failed=False)
+    assert 10_000 <= len(history.session) <= 20_000
+    assert history.session[-10_000:] == [f"pt x{number}" for number in range(35_000, 45_000)]
+    assert history.play("!!") == "pt x44999"
+
+
 def test_events_of_a_pipe_mean_its_own_commands(tmp_path, shell):
     (tmp_path / "history").write_text("exit\n")
     history = History(tmp_path / "history")

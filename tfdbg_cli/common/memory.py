@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["available_memory"]
+__all__ = ["available_memory", "spare_memory"]
 
 _GROUPS = Path("/sys/fs/cgroup")
 
@@ -17,7 +19,42 @@ def available_memory(unknown: int) -> int:
     Args:
         unknown: the answer where nothing of it is known.
     """
-    return min((*_machine(), *_groups(), *_own()), default=unknown)
+    return min((*_machine(), *_groups(), *(limit for _, limit in _own())), default=unknown)
+
+
+def spare_memory(unknown: int) -> int:
+    """Bytes of `available_memory` that this process doesn't use by now.
+
+    Args:
+        unknown: the answer where nothing of it is known.
+    """
+    used = _used()
+    spare = [limit - used.resident for limit in _shared()]
+    spare += (limit - getattr(used, kind) for kind, limit in _own())
+    return max(min(spare, default=unknown), 0)
+
+
+class _Used(NamedTuple):
+    """Bytes of this process: in the machine's memory, as data, of addresses."""
+
+    resident: int = 0
+    data: int = 0
+    size: int = 0
+
+
+def _used() -> _Used:
+    try:
+        pages = [int(text) for text in Path("/proc/self/statm").read_text().split()]
+        page = os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # another system, or no descriptor is left
+        return _Used()
+    return _Used(pages[1] * page, pages[5] * page, pages[0] * page)
+
+
+@functools.cache
+def _shared() -> tuple[int, ...]:
+    """The limits that others share; they stay."""
+    return (*_machine(), *_groups())
 
 
 def _machine() -> Iterator[int]:
@@ -55,12 +92,13 @@ def _number(path: Path) -> Iterator[int]:
         yield int(text)
 
 
-def _own() -> Iterator[int]:
+def _own() -> Iterator[tuple[str, int]]:
+    """This process's own limits, each with what of it counts."""
     try:
         import resource
     except ImportError:  # no such system
         return
-    for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
+    for name, kind in (("size", resource.RLIMIT_AS), ("data", resource.RLIMIT_DATA)):
         soft = resource.getrlimit(kind)[0]
         if soft != resource.RLIM_INFINITY:
-            yield soft
+            yield name, soft

@@ -183,7 +183,8 @@ def make_parser() -> tuple[OptionParser, dict[str, bool]]:
             "--dump-limit",
             type=_size,
             metavar="SIZE",
-            help="how large the values of a run may grow, such as 500M or 4G",
+            help="how large the values of a run may grow in memory, such as 500M or 4G; otherwise"
+            " half of what is left",
         ),
     ]
     add = parser.add_argument_group("what is looked for and told").add_argument

@@ -16,6 +16,9 @@ __all__ = ["History", "default_history_path"]
 
 _NUMBER = re.compile(r"-?\d{1,9}")
 
+# So many command lines of a process are remembered at least: a program may be attached to for months.
+_MOST = 10_000
+
 # Commands that a saved session must not play again.
 _NOT_PLAYED = frozenset({"save", "record", "history", "hist"})
 
@@ -40,7 +43,7 @@ class History:
         self.limit = limit
         self.items: list[str] = []
         #: What was run since the program began and didn't fail, for `save`: typed, queued or by a
-        #: link.
+        #: link. Of very many the last ones.
         self.session: list[str] = []
         self._recent: list[str] = []
         self._begun = ""
@@ -97,14 +100,14 @@ class History:
         plain = " ".join(text.splitlines()).strip()
         self._begun = plain
         if plain:
-            self._recent.append(plain)
+            _remember(self._recent, plain)
         return plain
 
     def done(self, failed: bool) -> None:
         """The command line noted last was run: a script is to play it again, unless it failed."""
         text, self._begun = self._begun, ""
         if text and not failed and text.split(maxsplit=1)[0] not in _NOT_PLAYED:
-            self.session.append(text)
+            _remember(self.session, text)
             self._append(self.recorder, text)
 
     @staticmethod
@@ -156,3 +159,9 @@ class History:
     def matching(self, prefix: str) -> list[str]:
         """The distinct command lines that begin with ``prefix``, most recent first."""
         return list(dict.fromkeys(text for text in reversed(self.items) if text.startswith(prefix)))
+
+
+def _remember(commands: list[str], text: str) -> None:
+    commands.append(text)
+    if len(commands) > 2 * _MOST:
+        del commands[:-_MOST]

@@ -123,7 +123,7 @@ def look_at_runs(address: Address, debugger: Debugger) -> None:
     root = store.root or ("tfdbg_dumps" if store.keep else None)
     with tempfile.TemporaryDirectory(prefix="tfdbg_grpc_", ignore_cleanup_errors=True) as temporary:
         folder = Path(root or temporary)
-        with Receiver(address, folder, limit=store.limit, holds=True) as receiver:
+        with Receiver(address, folder, limit=store.renew_limit(), holds=True) as receiver:
             if not address.is_private:
                 tell("everybody who reaches this port can send runs here and make them wait.")
             where = f"{address.host if not address.is_private else 'localhost'}:{receiver.port}"

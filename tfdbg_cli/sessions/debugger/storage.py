@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.common.memory import available_memory
+from tfdbg_cli.common.memory import spare_memory
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.temporary import make_folder, remove_folder
@@ -23,11 +23,10 @@ from tfdbg_cli.dumps.remote.systems import is_remote
 from tfdbg_cli.dumps.run_folder.states import States
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
-__all__ = ["DEFAULT_LIMIT", "DumpStore", "check_dump_root"]
+__all__ = ["DumpStore", "check_dump_root"]
 
-
-#: Bytes of tensors that one run may hold in memory.
-DEFAULT_LIMIT = available_memory(8 << 30) // 2
+# Bytes of memory that are left where nothing is known of it.
+_UNKNOWN = 8 << 30
 
 
 def check_dump_root(path: str) -> None:
@@ -48,7 +47,7 @@ class DumpStore:
     Args:
         root: where run folders are made; default: a temporary folder, made when first needed.
         keep: whether the dumps of runs that stopped stay after the program's end.
-        limit: bytes of tensors held in memory per run; default: `DEFAULT_LIMIT`.
+        limit: bytes of tensors held in memory per run; default: half of what is left by then.
         as_directory: what stays is written in the original's format, for TensorFlow's own tools.
         digest: of what stays there are hashes and statistics, but no values.
         rank: of this process, where it is one of several: its runs go to a folder ``rank_<rank>``
@@ -57,6 +56,7 @@ class DumpStore:
     Attributes:
         has_failed: whether a dump that was to stay could not be kept.
         kept_count: how many were.
+        limit: of the last run, see `renew_limit`.
         number: names the folder of the next run that is written; 0: they are counted. The ranks
             give the parts of one run the same number.
 
@@ -79,7 +79,8 @@ class DumpStore:
             raise UserError(f"--dump-root {root} is a file.", "Name a folder.")
         self.root = root
         self.keep = keep
-        self.limit = DEFAULT_LIMIT if limit is None else limit
+        self._given_limit = limit
+        self.limit = self.renew_limit()
         self.rank = rank
         self.as_directory, self.digest = as_directory, digest
         self.has_failed = False
@@ -90,6 +91,12 @@ class DumpStore:
         self._spilled: list[tuple[Dump, Path]] = []
         self._kept: tuple[weakref.ref[Dump], Path] | None = None
         self._count = 0
+
+    def renew_limit(self) -> int:
+        """A run begins: the bytes of its tensors that may be in memory."""
+        given = self._given_limit
+        self.limit = spare_memory(_UNKNOWN) // 2 if given is None else given
+        return self.limit
 
     def shared_root(self) -> Path:
         """The folder below which all ranks put their runs."""

@@ -241,7 +241,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             filter_name="" if is_replaced else choice.filter_name,
             exclude=choice.exclude,
             predicate=predicate,
-            limit=self.debugger.store.limit,
+            limit=self.debugger.store.renew_limit(),
         )
 
     def invoke_node_stepper(
