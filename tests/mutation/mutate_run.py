@@ -65,7 +65,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, metavar="N", help="at most N mutants of each module")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--seconds", type=float, default=10.0, help="of tests for each mutant")
-    parser.add_argument("--tests", action="append", help="only those of this folder of tests")
+    parser.add_argument("--tests", action="append", help="only those of this folder or file")
     parser.add_argument("-m", dest="select", default=SELECT, help="which of them: pytest's -m")
     parser.add_argument("-j", "--jobs", type=int, default=2)
     parser.add_argument("--map", type=Path, help="a file to keep in which test runs which lines")
@@ -217,7 +217,11 @@ def _map(options: argparse.Namespace, paths: list[Path]) -> _Lines:
     """What is in the file, and anew what has changed since."""
     known: list[dict[str, Any]] = []
     folders = [ROOT / "tests" / name for name in options.tests or TESTS]
-    tests = [path for folder in folders for path in folder.rglob("test_*.py")]
+    tests = [
+        path
+        for folder in folders
+        for path in ([folder] if folder.is_file() else folder.rglob("test_*.py"))
+    ]
     if options.map and options.map.exists():
         made = options.map.stat().st_mtime
         if all(path.stat().st_mtime < made for path in paths):

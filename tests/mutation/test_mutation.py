@@ -169,6 +169,9 @@ def _answers(module, mutants, tests, anew):
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_mutants_are_killed_survive_or_take_too_long(module, anew):
+    # As those of a package that has a plugin of pytest's.
+    hook = "import pytest\npytest.register_assert_rewrite('example')\n"
+    (module.parent / "conftest.py").write_text(hook)
     diffs = _diffs(module)
     expected = {
         "- raise ValueError('too large')\n+ pass": "killed by test_example.py::test_bounded",
