@@ -62,7 +62,8 @@ class Run:
     def back(self, name):
         """The ways to all origins, what each was computed from, and what nobody knows."""
         found = []
-        for origin in self.ancestry.origins(self.datum(name)):
+        start = self.full[name[1:-1]] if name.startswith("(") else self.datum(name)
+        for origin in self.ancestry.origins(start):
             steps = [
                 f"({step.node.rpartition('/')[2]})" if step.datum is None else self.told(step.datum)
                 for step in origin.chain
@@ -273,6 +274,8 @@ CALLS = [
         (CALLS, "x y=1 night!", "night", "night <- "),
         (CALLS, "x log neg! first second!", "second", "second < (pair) < neg <- log"),
         (CALLS, "x log! neg first! second", "first", "first < (pair) < log <- x"),
+        (CALLS, "x log! neg pair:1!", "pair:1", "pair:1 <- neg"),
+        (CALLS, "x log neg!", "(pair)", "(pair) < neg <- log"),
         (CALLS, "x split:1! part!", "part", "part < split:1 <- x"),
         (CALLS, "y! x! merge!", "merge", "merge < x <- "),
         (CALLS, "x! y! merge!", "merge", "merge < y <- "),

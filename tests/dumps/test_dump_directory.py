@@ -19,7 +19,7 @@ from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import (
     extract_core_metadata_from_event_proto,
     load_tensor_from_event,
 )
-from tfdbg_cli.dumps.tfdbg_dir.events import message_event, tensor_event
+from tfdbg_cli.dumps.tfdbg_dir.events import Event, message_event, tensor_event
 
 
 def test_a_missing_root_is_an_oserror(tmp_path):
@@ -208,6 +208,14 @@ def test_events_are_read_from_bytes():
     ((first, last),) = [(a, b) for number, _, a, b in wire.fields(event) if number == 5]
     summary = wire.put_message(5, [wire.put_varint(7, 1), event[first:last]])
     assert load_tensor_from_event(b"".join(summary)) == 5
+    summary = wire.put_message(5, [wire.put_text(2, "behind"), event[first:last]])
+    assert load_tensor_from_event(b"".join(summary)) == 5
+    message = SimpleNamespace(SerializeToString=lambda: event)  # as one of TensorFlow's
+    assert load_tensor_from_event(message) == 5
+    assert Event(memoryview(event)).watch_key == "a:0:DebugIdentity"
+    assert Event(memoryview(event)).device_name == CPU0
+    assert Event(memoryview(told := b"".join(message_event("hi", START)))).device_name == ""
+    assert Event(memoryview(told)).message == "hi"
     told = b"".join(message_event("hello", START))
     assert told.startswith(wire.put_double(1, START))
     with pytest.raises(DumpError):

@@ -258,3 +258,12 @@ def test_a_loop_is_none_where_only_its_way_back_was_watched(maker):
     dump = maker.open()
     dump.graph()
     assert dump.warnings == []
+
+
+def test_a_tensor_dumped_again_hides_no_later_contradiction(maker):
+    maker.graph([NodeDef("a", "Const", device=CPU0)])
+    for at, name in enumerate(["a", "a", "b", "b", "c"]):
+        maker.tensor(name, time=START + at)
+    dump = maker.open()
+    dump.graph()
+    assert [line.split('"')[1] for line in dump.warnings] == ["b", "c"]

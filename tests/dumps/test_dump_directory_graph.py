@@ -6,6 +6,7 @@ from dump_samples import START
 
 from tfdbg_cli.dumps.proto.graph_def import NodeDef
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import WatchKeyDoesNotExistInDebugDumpDirError
+from tfdbg_cli.dumps.tfdbg_dir.partition import has_ref_output
 
 
 def send_and_receive(name, tensor):
@@ -232,3 +233,56 @@ def test_a_feed_that_was_dumped_several_times_is_numbered(maker):
     found = maker.open().by_tensor("x:0")
     assert [datum.execution for datum in found] == [0, 1, 2]
     assert [float(datum.get_tensor()) for datum in found] == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("sent", "waits", "source"),
+    [
+        ("a/ctrl/_2", ["^a"], "a"),
+        ("a/_2", ["^a"], "a"),
+        ("other/ctrl/_2", ["^a"], "a"),
+        ("_retval_a", ["^a"], "b/_5"),  # a value: no constant that only waits
+        ("c/_2", ["^a"], "b/_5"),
+        ("a/_2", ["^a", "^c"], "b/_5"),
+        ("a/_2", [], "b/_5"),
+    ],
+)
+def test_what_waits_for_a_node_of_another_device_waits_for_that(maker, sent, waits, source):
+    send, receive = send_and_receive("edge", sent)
+    send.input[:] = [sent]
+    lost = NodeDef("lost", "_Send", [], CPU0)
+    nodes = [NodeDef("a", "Const"), NodeDef("c", "Const"), NodeDef(sent, "Const", waits)]
+    maker.graph([*nodes, lost, send])
+    through = NodeDef("b/_5", "Identity", [receive.name], CPU1)
+    maker.graph([receive, through, NodeDef("b", "NoOp", ["^b/_5"], CPU1)], CPU1)
+    assert maker.open().graph().node("b").control_inputs == (source,)
+
+
+@pytest.mark.parametrize(
+    ("op", "has_one"),
+    [
+        ("VariableV2", True),
+        ("ApplyAdam", True),
+        ("SparseApplyFtrl", True),
+        ("ScatterNdAdd", True),
+        ("ScatterNd", False),
+        ("ScatterNdNonAliasingAdd", False),
+        ("ResourceApplyAdam", False),
+        ("MatMul", False),
+    ],
+)
+def test_which_ops_hand_out_references(op, has_one):
+    assert has_ref_output(op) is has_one
+
+
+def test_a_walk_goes_on_behind_what_it_knows(maker):
+    nodes = [
+        NodeDef("src", "Const"),
+        NodeDef("merge", "Merge", ["src"]),
+        NodeDef("far", "Neg", ["src"]),
+        NodeDef("sum", "AddN", ["merge", "merge:1", "far"]),
+    ]
+    maker.graph(nodes)
+    dump = maker.open()
+    assert dump.find_some_path("src", "sum") == ["src", "far", "sum"]
+    assert dump.transitive_inputs("sum") == ["merge", "far", "src"]

@@ -10,9 +10,10 @@ import time
 import types
 import zipfile
 
+import numpy as np
 import pytest
 
-from tfdbg_cli.dumps import source_text
+from tfdbg_cli.dumps import source_text, sources
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.source_text import (
     CHANGED,
@@ -24,11 +25,14 @@ from tfdbg_cli.dumps.source_text import (
 from tfdbg_cli.dumps.sources import (
     Frame,
     Sources,
+    capture_stack,
+    is_debugger_path,
     is_library_path,
     own_frame,
     own_place,
     user_frame,
 )
+from tfdbg_cli.engines import numpy as numpy_engine
 
 OLD = time.time() - 3600
 
@@ -251,3 +255,42 @@ def test_reading_a_hundred_modules_is_not_noticed(tmp_path):
     )
     first, second = map(float, done.stdout.split())
     assert first < 1 and second < 0.01
+
+
+@pytest.mark.parametrize(
+    ("path", "is_library"),
+    [
+        (sources.__file__, True),
+        (numpy_engine.__file__, True),
+        (os.__file__, True),
+        (np.__file__, True),
+        ("C:\\Python\\Lib\\site-packages\\mine\\model.py", True),
+        ("/usr/lib/python3/dist-packages/mine.py", True),
+        ("/tmp/__autograph_generated_file7.py", True),
+        ("<frozen importlib._bootstrap>", True),
+        ("<string>", False),
+        ("C:\\Users\\me\\train.py", False),
+        ("/home/me/site-packages.py", False),
+        (__file__, False),
+    ],
+)
+def test_whose_a_file_is(path, is_library):
+    assert is_library_path(path) is is_library
+    is_ours = path in (sources.__file__, "<frozen importlib._bootstrap>")
+    assert is_debugger_path(path) is is_ours
+
+
+def test_a_stack_has_the_outermost_frame_first_and_none_of_a_framework():
+    def inner():
+        return capture_stack(sys._getframe()), capture_stack(
+            sys._getframe(), os.path.dirname(__file__)
+        )
+
+    whole, rest = inner()
+    own = [(frame.file, frame.function) for frame in whole if frame.file == __file__]
+    assert own == [
+        (__file__, "test_a_stack_has_the_outermost_frame_first_and_none_of_a_framework"),
+        (__file__, "inner"),
+    ]
+    assert whole[-1].function == "inner" and whole[-1].line == inner.__code__.co_firstlineno + 1
+    assert rest == tuple(frame for frame in whole if frame.file != __file__) and rest

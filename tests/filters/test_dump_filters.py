@@ -44,6 +44,8 @@ class Method:
         (first_of_run, True),
         (lambda datum, tensor, limit=3: True, False),
         (lambda datum, tensor, dump=None: True, True),
+        (lambda datum, tensor, dump=None, limit=3: True, True),
+        (lambda datum, tensor, other: True, True),
         (lambda datum, tensor, *rest: True, False),
         (lambda *rest: True, False),
         (lambda datum: True, False),

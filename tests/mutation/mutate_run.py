@@ -315,8 +315,12 @@ def main() -> None:
         if said := results.get(_key(mutant)):
             print(json.dumps({"mutant": [*_key(mutant)], "said": said}), file=out)
     answers = _answers(options, lines, paths, work)
+    warm = {tuple(one[0][:3]): one for one in work[False]}
     try:
         for count, answer in enumerate(answers, 1):
+            if answer["said"] == "anew":
+                work[True].append(warm[tuple(answer["mutant"][:3])])
+                continue
             results[tuple(answer["mutant"][:3])] = answer["said"]
             if out:
                 print(json.dumps(answer), file=out, flush=True)

@@ -202,18 +202,22 @@ def _import_mutated(path: str, code: CodeType) -> None:
     SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
 
 
-def _mutate(mutant: Mutant, functions: Sequence[FunctionType], caches: Sequence[Any]) -> None:
-    """Turn what is imported into the mutant."""
+def _mutate(mutant: Mutant, functions: Sequence[FunctionType], caches: Sequence[Any]) -> bool:
+    """Turn what is imported into the mutant; ``False``: only an import anew makes it."""
     code = code_of(mutant)
     _import_mutated(mutant.path, code)
     made = {(part.co_qualname, part.co_firstlineno): part for part in _codes(code)}
     for function in functions:
         old = function.__code__
         new = made.get((old.co_qualname, old.co_firstlineno))
-        if old.co_filename == mutant.path and new and new.co_freevars == old.co_freevars:
-            function.__code__ = new
+        if old.co_filename != mutant.path or not new:
+            continue
+        if new.co_freevars != old.co_freevars:  # ``super()`` is left out, say
+            return False
+        function.__code__ = new
     for cache in caches:
         cache.cache_clear()
+    return True
 
 
 class _Warm:
@@ -239,8 +243,8 @@ class _Warm:
             chosen = [items[test] for test in tests]
 
             def work(mutant: Mutant = mutant, chosen: Any = chosen) -> str:
-                _mutate(mutant, functions, caches)
-                return _FirstFailure().run(chosen)
+                is_made = _mutate(mutant, functions, caches)
+                return _FirstFailure().run(chosen) if is_made else "anew"
 
             began = time.monotonic()
             said = _in_child(work, _GRACE + _TIMES * seconds)

@@ -1,0 +1,143 @@
+"""What is the same for every kind of dump: parts, absent tensors, and what is known of the run."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from dump_samples import START, make_dump
+
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto, RunError, RunInfo
+from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, RunFolderWriter, write_run_folder
+
+#: Of every field something that is no default.
+INFO = RunInfo(
+    call_count=7,
+    fetches=["loss:0", "train"],
+    engine="torch",
+    runner="made by a callable",
+    error=RunError("ValueError", "no", "h/Relu", "/home/me/train.py", 12, is_late=True),
+    kind="step",
+    unit="program",
+    filter_name="has_inf_or_nan",
+    details=[("Step", "3")],
+    outputs={"loss": "loss:0"},
+    number=4,
+    results={"loss:0": True, "w:0": False},
+    program=[("Script", "train.py")],
+    written={"w:0": (2, 5)},
+)
+
+
+def test_all_that_is_known_of_a_run_is_kept(tmp_path):
+    write_run_folder(MemoryDump(run_info=INFO), tmp_path / "run")
+    found = RunFolderDump(tmp_path / "run")
+    told = dataclasses.replace(found.run_info(), feeds={})
+    assert told == INFO
+    assert found.warnings == []
+
+
+def test_what_is_known_before_the_run_ends_is_there_before(tmp_path):
+    writer = RunFolderWriter(tmp_path / "run")
+    writer.begin(dataclasses.replace(INFO, feeds={"x:0": 1.0}))
+    for number in range(4):
+        data = MemoryDump().add("x", 0, np.array(number), timestamp=START + number)
+        assert writer.add(data) is True
+        writer.flush()
+    writer.add(MemoryDump().add("y", 0, np.array([b"text"], object), timestamp=START + 5))
+    writer.flush()
+    found = RunFolderDump(tmp_path / "run")
+    assert dataclasses.replace(found.run_info(), feeds={}) == INFO
+    values = [datum.get_tensor().tolist() for datum in found.data()]
+    assert values == [0, 1, 2, 3, [b"text"]]
+    assert [datum.execution for datum in found.data()] == [0, 1, 2, 3, 0]
+    (warning,) = found.warnings
+    assert warning.endswith("is unfinished: the run ended before its dump was complete.")
+    assert len([*(tmp_path / "run").glob("tensors-*.safetensors")]) == 4
+
+
+def test_feeds_are_there_though_the_run_is_lost(tmp_path):
+    write_run_folder(make_dump(), tmp_path / "run")
+    (tmp_path / "run" / "run.json").unlink()
+    info = RunFolderDump(tmp_path / "run").run_info()
+    assert info.feeds["x:0"].tolist() == [[1.0, 2.0]]
+    write_run_folder(MemoryDump(), tmp_path / "none")
+    (tmp_path / "none" / "run.json").unlink()
+    assert RunFolderDump(tmp_path / "none").run_info() is None
+
+
+def test_what_an_inconvertible_value_says_is_kept(tmp_path):
+    dump = MemoryDump()
+    dump.add("queue", 0, InconvertibleTensorProto("a queue"), timestamp=START)
+    dump.add("unset", 0, InconvertibleTensorProto("?", False), timestamp=START + 1)
+    dump.add("odd", 0, np.array([object()]), timestamp=START + 2)
+    writer = RunFolderWriter(tmp_path / "run")
+    stored = [writer.add(datum) for datum in dump.data()]
+    writer.finish(None)
+    assert stored == [True, True, False]
+    queue, unset, odd = RunFolderDump(tmp_path / "run").data()
+    assert (str(queue.get_tensor()), queue.nbytes) == ("a queue", 0)
+    assert str(unset.get_tensor()) == "Uninitialized tensor"
+    assert unset.get_tensor().initialized is False
+    assert (odd.shape, odd.nbytes) == ((1,), 0)
+
+
+@pytest.mark.parametrize(("count", "parts"), [(7, 3), (3, 7), (8, 1), (0, 2)])
+def test_parts_of_a_search_come_one_after_the_other(count, parts):
+    dump = MemoryDump()
+    for number in range(count):
+        dump.add(f"n{number}", 0, np.array(number), timestamp=number)
+    looked = []
+
+    def passes(datum, value):
+        looked[-1].append(int(value))
+        return value % 2 == 0
+
+    found = []
+    for at in range(parts):
+        looked.append([])
+        found += dump.iter_find(passes, part=(at, parts))
+    assert [each for part in looked for each in part] == [*range(count)]
+    assert max(map(len, looked)) - min(map(len, looked)) <= 1
+    assert [datum.node_name for datum in found] == [f"n{at}" for at in range(0, count, 2)]
+
+
+def test_where_the_value_of_a_variable_is_to_be_found():
+    readers = [Node(f"read{at}", "ReadVariableOp", ["var:0"]) for at in range(5)]
+    nodes = [
+        Node("var", "VarHandleOp"),
+        Node("alone", "VarHandleOp"),
+        Node("assign", "Assign", ["var:0"]),
+    ]
+    dump = MemoryDump(Graph([*nodes, *readers, Node("waits", "ReadVariableOp", [], ["var"])]))
+    for name in ("read1", "read2", "read3", "read4", "assign", "waits"):
+        dump.add(name, 0, np.array(1))
+    handle = "It holds the handle of a resource, not an array."
+    assert dump.why_absent("var") == f"{handle} Its value is in read1, read2, read3."
+    assert dump.why_absent("alone") == handle
+    assert "did not compute or watch" in dump.why_absent("read0")
+    with pytest.raises(UserError, match="did not generate any dumps"):
+        dump.tensor("var:0")
+    assert all(map(dump.is_kept, dump.data()))
+
+
+def test_what_only_waits_is_followed_where_it_is_asked_for():
+    nodes = [
+        Node("a", "Const"),
+        Node("b", "Neg", ["a:0"], ["c"]),
+        Node("c", "Const", [], ["a"]),
+        Node("d", "Neg", ["b:0"]),
+    ]
+    graph = Graph(nodes)
+
+    def onwards(control):
+        walk = graph.walk("a", outputs=True, control=control, depth=9)
+        return [(visit.edge.node, visit.edge.is_control) for visit in walk]
+
+    assert onwards(False) == [("b", False), ("d", False)]
+    assert onwards(True) == [("b", False), ("d", False), ("c", True), ("b", True)]
+    assert graph.path("c", "d", control=False) is None
+    assert graph.path("c", "d") == ["c", "b", "d"]
+    assert graph.ancestors("d", control=False) == ["b", "a"]
