@@ -209,6 +209,7 @@ def test_scalars_for_tensorboard_are_records_with_checksums(tmp_path):
     for _ in range(2):  # none is in the way of another
         reply = offline(tracks).service.run(f"plot --tensorboard {tmp_path}/logs")
         assert "1 scalar(s) written" in reply.message.text
+        assert f"{tmp_path}/logs/events.out.tfevents." in reply.message.text
     files = sorted((tmp_path / "logs").iterdir())
     assert len(files) == 2
     for file in files:
@@ -305,6 +306,7 @@ def test_a_short_series_keeps_the_last_ones_too():
         b'{"series": [{"runs": [1], "times": [], "values": [2]}, 7]}',
         b'{"series": [{"name": "a", "runs": [1, "x"], "times": [1, 1], "values": [1, 1]}]}',
         b'{"series": [{"name": "a", "runs": [-5], "times": [1], "values": [1]}]}',
+        b'{"series": [{"name": "a", "runs": [5], "times": [1], "values": [1%s]}]}' % (b"0" * 400),
     ],
 )
 def test_damaged_numbers_are_left_out(damage, tmp_path):

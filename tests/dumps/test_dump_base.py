@@ -1,12 +1,13 @@
 """What is the same for every kind of dump: parts, absent tensors, and what is known of the run."""
 
 import dataclasses
+import signal
 
 import numpy as np
 import pytest
 from dump_samples import START, make_dump
 
-from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -73,15 +74,71 @@ def test_what_an_inconvertible_value_says_is_kept(tmp_path):
     dump.add("queue", 0, InconvertibleTensorProto("a queue"), timestamp=START)
     dump.add("unset", 0, InconvertibleTensorProto("?", False), timestamp=START + 1)
     dump.add("odd", 0, np.array([object()]), timestamp=START + 2)
+    dump.add("day", 0, np.array(["2026-01-01"], "M8[D]"), timestamp=START + 3)
+    assert [datum.dtype for datum in dump.data()[:2]] == ["", ""]
     writer = RunFolderWriter(tmp_path / "run")
     stored = [writer.add(datum) for datum in dump.data()]
     writer.finish(None)
-    assert stored == [True, True, False]
-    queue, unset, odd = RunFolderDump(tmp_path / "run").data()
+    assert stored == [True, True, False, False]
+    queue, unset, odd, day = RunFolderDump(tmp_path / "run").data()
     assert (str(queue.get_tensor()), queue.nbytes) == ("a queue", 0)
     assert str(unset.get_tensor()) == "Uninitialized tensor"
-    assert unset.get_tensor().initialized is False
-    assert (odd.shape, odd.nbytes) == ((1,), 0)
+    assert (unset.get_tensor().initialized, unset.get_tensor().description) == (False, "?")
+    assert (odd.shape, odd.nbytes, day.shape, day.nbytes) == ((1,), 0, (1,), 0)
+    with pytest.raises(DumpError, match=r"Values of type datetime64\[D\] can't be stored"):
+        day.get_tensor()
+
+
+@pytest.mark.parametrize(
+    ("limit", "text"), [(96, "96 bytes"), (1024, "1.0 KB"), (3 << 19, "1.5 MB"), (0, "0 bytes")]
+)
+def test_the_limit_of_a_dump_is_told_in_words(limit, text, tmp_path):
+    writer = RunFolderWriter(tmp_path / "run", limit=limit)
+    values = np.zeros(limit // 8, np.float64), np.zeros(1, np.int8)
+    stored = [writer.add(MemoryDump().add(f"n{at}", 0, each)) for at, each in enumerate(values)]
+    writer.finish(None)
+    found = RunFolderDump(tmp_path / "run")
+    assert stored == [True, False]
+    beyond = f"they are beyond the limit of {text} for this dump."
+    assert found.warnings == [f"The values of 1 tensors are not stored: {beyond}"]
+    with pytest.raises(DumpError, match=f"beyond the limit of {text}"):
+        found.data()[1].get_tensor()
+
+
+def test_tensors_of_several_devices_or_debug_ops_are_numbered_over_all():
+    for field, values in (("device_name", ["cpu", "gpu"]), ("debug_op", ["A", "B"])):
+        dump = MemoryDump()
+        for value in values:
+            dump.add("x", 0, np.array(1), timestamp=1, **{field: value})
+        assert [datum.execution for datum in dump.data()] == [0, 0]
+        assert dump.tables().repeated() is None
+    dump = MemoryDump()
+    for name in "xxy":
+        dump.add(name, 0, np.array(1), timestamp=1)
+    assert dump.tables().repeated() == {("x", 0)}
+
+
+class _Interrupted(Exception):
+    pass
+
+
+def _interrupt(*_):
+    raise _Interrupted
+
+
+def test_what_a_signal_handler_of_the_program_raises_goes_on(monkeypatch):
+    before = signal.signal(signal.SIGUSR1, _interrupt)
+    try:
+        dump = MemoryDump(make=lambda: signal.raise_signal(signal.SIGUSR1))
+        with pytest.raises(_Interrupted):
+            dump.data()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    dump = MemoryDump(make=lambda: 1 / 0)
+    assert (dump.data(), dump.warnings) == (
+        [],
+        ["Tensors are missing: ZeroDivisionError: division by zero"],
+    )
 
 
 @pytest.mark.parametrize(("count", "parts"), [(7, 3), (3, 7), (8, 1), (0, 2)])
@@ -128,9 +185,10 @@ def test_what_only_waits_is_followed_where_it_is_asked_for():
         Node("a", "Const"),
         Node("b", "Neg", ["a:0"], ["c"]),
         Node("c", "Const", [], ["a"]),
-        Node("d", "Neg", ["b:0"]),
+        Node("d", "Neg", ["b:0", "gone:0"]),
     ]
     graph = Graph(nodes)
+    assert [visit.edge.node for visit in graph.walk("d", depth=9)] == ["b", "a", "gone"]
 
     def onwards(control):
         walk = graph.walk("a", outputs=True, control=control, depth=9)

@@ -171,6 +171,7 @@ def test_core_metadata_and_infos(maker):
     assert dict(info.feeds) == {"ph:0": 7.0}
     (maker.root / name).unlink()
     assert maker.open().run_info().fetches == ["inv:0"]
+    assert maker.open().run_info().engine == info.engine == "tensorflow"
     feeds = "odict_keys([<tf.Tensor 'ph:0' shape=(2, 2) dtype=float32>])"
     (maker.root / "_tfdbg_feed_keys_info_").write_bytes(b"".join(message_event(feeds)))
     assert dict(maker.open().run_info().feeds) == {"ph:0": 7.0}

@@ -128,7 +128,7 @@ def test_find_takes_both_kinds_of_arguments(maker):
         return [d.node_name for d in dump.find(lambda d, value: value >= 0, *args, **options)]
 
     assert names() == ["a1", "a2", "b1"]
-    assert names(2) == ["a1", "a2"]
+    assert (names(1), names(2)) == (["a1"], ["a1", "a2"])
     assert names(0, CPU0) == ["a1", "a2", "b1"]
     assert names(exclude_node_names="a") == ["b1"]
     assert names(0, None, "1") == ["a1", "a2", "b1"]

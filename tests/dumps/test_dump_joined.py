@@ -103,6 +103,9 @@ def test_the_error_that_names_an_op_comes_before_those_that_follow_from_it():
     assert info is not None
     assert info.error is not None
     assert info.error.op_name == "rank_1/log"
+    vague = RunError("RuntimeError", "no")
+    told = JoinedDump({0: rank_dump(1, error=vague)}).run_info()
+    assert told is not None and told.error is not None and told.error.op_name == ""
     assert info.error.message.splitlines() == [
         "On rank 1: bad shapes",
         "On rank 0: RuntimeError: Connection closed by peer",

@@ -62,6 +62,8 @@ def test_what_is_no_dump_is_said(dump, tmp_path):
         open_dump(tmp_path / "empty")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
+    (tmp_path / "other" / "model.safetensors").touch()
+    (tmp_path / "other" / "tensors-notes.txt").touch()
     with pytest.raises(UserError, match="holds no dump") as caught:
         open_dump(tmp_path / "other")
     assert "tensors.jsonl" in caught.value.hint

@@ -1,5 +1,7 @@
 """Files of plain numbers are read in a few looks, and never otherwise than field by field."""
 
+import os
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -131,7 +133,9 @@ def test_bad_values_are_found_as_one_by_one(maker):
     gone = maker.tensor("gone", np.nan, time=START + 80)
     dump = maker.open()
     gone.unlink()
+    opened = len(os.listdir("/dev/fd"))
     found = dump.find(has_inf_or_nan)
+    assert len(os.listdir("/dev/fd")) == opened
 
     def one_by_one(datum, value):
         return has_inf_or_nan(datum, value)

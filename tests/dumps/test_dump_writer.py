@@ -59,6 +59,18 @@ def test_times_increase_in_the_order_of_the_dump(dump, tmp_path):
     assert START in times
 
 
+def test_feeds_that_were_not_dumped_are_written_with_their_slots(tmp_path):
+    feeds = {"x": 1.5, "y:1": 2.5, "z:0": 3.5}
+    dump = MemoryDump(run_info=RunInfo(1, feeds=feeds))
+    dump.add("z", 0, np.array(3.5), timestamp=START)
+    write_dump_directory(dump, tmp_path / "d")
+    found = DebugDumpDir(tmp_path / "d")
+    names = ["_arg_x_0_0", "_arg_y_1_1", "z"]
+    assert sorted(datum.node_name for datum in found.dumped_tensor_data) == names
+    assert sorted(datum.tensor_name for datum in found.data()) == ["x:0", "y:1", "z:0"]
+    assert {name: float(value) for name, value in found.run_info().feeds.items()} == feeds
+
+
 @pytest.mark.parametrize("start", [0, 10**14, 10**16])
 def test_a_clock_of_another_kind_becomes_one_that_sorts(start, tmp_path):
     dump = MemoryDump()
