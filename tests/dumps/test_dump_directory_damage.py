@@ -9,7 +9,7 @@ from directory_kit import CPU0, Maker, watched
 from dump_samples import START, same
 
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.dumps.files import read_file
+from tfdbg_cli.dumps.files import is_inside, read_file
 from tfdbg_cli.dumps.proto.graph_def import NodeDef
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import load_tensor_from_event_file
 from tfdbg_cli.dumps.tfdbg_dir.events import message_event
@@ -267,3 +267,12 @@ def test_a_tensor_dumped_again_hides_no_later_contradiction(maker):
     dump = maker.open()
     dump.graph()
     assert [line.split('"')[1] for line in dump.warnings] == ["b", "c"]
+
+
+def test_a_path_that_no_file_can_have_is_a_dump_error(tmp_path):
+    path = f"{tmp_path}/a\0b"
+    assert not is_inside(path, tmp_path)
+    with pytest.raises(DumpError, match="can't be read: embedded null byte"):
+        read_file(path)
+    with pytest.raises(DumpError, match="leads out of the dump"):
+        read_file(path, f"{tmp_path}/other")

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tfdbg_cli.dumps.dump import RunError, RunInfo
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -53,7 +53,7 @@ def test_names_devices_and_the_order_of_time_tell_the_ranks_apart():
     assert {d.device_name for d in joined.by_tensor("rank_1/log:0")} == {
         DEVICE.replace("task:0", "task:1")
     }
-    assert joined.op_type("rank_1/log") == "log"
+    assert (joined.op_type("rank_1/log"), joined.op_type("rank_7/log")) == ("log", "")
     assert joined.by_tensor("log:0") == []
     assert part_of("rank_12/a/b:0") == (12, "a/b:0")
     assert part_of("a/b") == (None, "a/b")
@@ -159,12 +159,17 @@ def view_dump():
         "bytes": whole.view(np.int32),
         "elsewhere": whole.copy() + 1,
     }
-    nodes = [Node("w", "Parameter"), *(Node(name, "view", ["w:0"]) for name in views)]
+    # They are views of a view that wasn't dumped.
+    nodes = [Node("w", "Parameter"), Node("passed", "view", ["w:0"])]
+    nodes += [Node(name, "view", ["passed:0"]) for name in views]
+    nodes += [Node("queue", "Queue"), Node("lost", "view", ["queue:0"])]
     dump = MemoryDump(Graph(nodes))
     dump.add("w", 0, whole, timestamp=1)
     for name, value in views.items():
         dump.add(name, 0, value, timestamp=2).is_view = True
-    return dump, views
+    dump.add("queue", 0, InconvertibleTensorProto("a queue"), timestamp=3)
+    dump.add("lost", 0, np.arange(3), timestamp=4).is_view = True
+    return dump, views | {"lost": np.arange(3)}
 
 
 def test_views_are_read_back_without_having_been_written(tmp_path):

@@ -3,7 +3,7 @@ from directory_kit import CPU0
 from dump_samples import START
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.dumps.open import list_runs, open_dump
+from tfdbg_cli.dumps.open import are_of_dump, find_runs, is_dump, list_runs, open_dump
 from tfdbg_cli.dumps.proto.graph_def import NodeDef
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
@@ -16,6 +16,19 @@ def test_each_kind_is_recognised(dump, tmp_path):
     assert isinstance(open_dump(tmp_path / "a"), RunFolderDump)
     assert isinstance(open_dump(str(tmp_path / "b")), DebugDumpDir)
     assert list_runs(tmp_path / "a") == [tmp_path / "a"]
+    assert [is_dump(tmp_path / name) for name in ("a", "b", "", "none")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    kinds = (
+        ["run.json"],
+        ["_tfdbg_device_,job_a"],
+        ["tensors-00000.safetensors"],
+        ["a.safetensors"],
+    )
+    assert [*map(are_of_dump, kinds)] == [True, True, True, False]
 
 
 def test_a_session_root_lists_its_runs_in_time_order(dump, tmp_path):
@@ -26,6 +39,8 @@ def test_a_session_root_lists_its_runs_in_time_order(dump, tmp_path):
     (tmp_path / "run_1000_11").write_text("no folder")
     (tmp_path / "run_1000_10" / "README").write_text("a stranger")
     assert [path.name for path in list_runs(tmp_path)] == names
+    (tmp_path / "loop").symlink_to("loop")
+    assert [path.name for path in find_runs(tmp_path)] == names
     last = open_dump(tmp_path)
     assert len(last.data()) == len(open_dump(tmp_path / names[-1]).data())
     assert "holds 3 runs" in last.warnings[0] and "run_1000_10" in last.warnings[0]

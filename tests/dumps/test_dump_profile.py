@@ -57,6 +57,8 @@ def test_a_profile_is_the_same_again(folder):
     assert told(found) == told(make_dump().profile())
     assert len(found) == 2
     assert [entry.node for entry in found] == ["a", "b"]
+    same = ProfileEntry("a", "Mul", 0.0, 1.0, 2.0, runtime_name="a", kernel="Mul")
+    assert (same.runtime_name, same.kernel) == ("", "")  # what says nothing more
     assert is_profile_only(dump)
     assert dump.run_info().call_count == 4
     assert dump.run_info().feeds["x:0"].tolist() == [1.0]

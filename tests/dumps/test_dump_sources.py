@@ -129,6 +129,18 @@ def test_a_module_that_was_written_and_then_imported_has_not_changed(tmp_path, m
         del sys.modules[module.__name__]
 
 
+def test_a_module_that_was_edited_after_its_import_has_changed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = write(tmp_path / "tfdbg_edited_now.py", b"x = 1\n")
+    module = importlib.import_module("tfdbg_edited_now")
+    try:
+        write(tmp_path / "tfdbg_edited_now.py", b"y = 2\n", time.time() + 10)
+        assert Sources().note(path) == CHANGED
+    finally:
+        del sys.modules[module.__name__]
+
+
 def test_what_the_launcher_compiled_is_kept(tmp_path):
     path = write(tmp_path / "script.py", b"edited\n", time.time() + 10)
     keep_source(path, b"ran\n")
