@@ -309,6 +309,8 @@ class _Map:
     def start(self) -> None:
         threading.settrace(self._trace)
         sys.settrace(self._trace)
+        if greenlet := sys.modules.get("greenlet"):  # each greenlet is traced on its own
+            greenlet.settrace(lambda *switched: sys.settrace(self._trace))
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
