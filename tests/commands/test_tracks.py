@@ -47,7 +47,7 @@ def test_only_the_last_numbers_are_kept_in_their_order():
     assert (points.values == points.runs / 2).all()
 
 
-def test_numbers_that_are_elsewhere_are_read_when_somebody_looks():
+def test_numbers_that_are_elsewhere_are_read_when_somebody_looks(tmp_path):
     tracks, asked = Tracks(), []
 
     def read():
@@ -57,7 +57,9 @@ def test_numbers_that_are_elsewhere_are_read_when_somebody_looks():
     tracks.sources.append(read)
     assert not asked
     assert "1.5 at run 7" in text(offline(tracks), "track")
-    assert asked
+    assert asked == [1]
+    write_run_folder(MemoryDump(run_info=RunInfo(8, tracks=tracks)), tmp_path / "run")
+    assert asked == [1, 1]
 
 
 def test_the_list_has_a_sparkline_and_the_last_number_of_each():
@@ -215,6 +217,7 @@ def test_scalars_for_tensorboard_are_records_with_checksums(tmp_path):
     for file in files:
         assert file.name.startswith("events.out.tfevents.")
         data, numbers = file.read_bytes(), []
+        assert b"\x1a\x0dbrain.Event:2" in data[:40]  # the version, with its length
         while data:
             (size,) = struct.unpack_from("<Q", data)
             record, behind = data[12 : 12 + size], data[12 + size : 16 + size]

@@ -275,6 +275,7 @@ CALLS = [
         (CALLS, "x log neg! first second!", "second", "second < (pair) < neg <- log"),
         (CALLS, "x log! neg first! second", "first", "first < (pair) < log <- x"),
         (CALLS, "x log! neg pair:1!", "pair:1", "pair:1 <- neg"),
+        (CALLS, "y! three!", "(fan)", "(fan) < three < y <- "),
         (CALLS, "x log neg!", "(pair)", "(pair) < neg <- log"),
         (CALLS, "x split:1! part!", "part", "part < split:1 <- x"),
         (CALLS, "y! x! merge!", "merge", "merge < x <- "),

@@ -21,7 +21,7 @@ INFO = RunInfo(
     runner="made by a callable",
     error=RunError("ValueError", "no", "h/Relu", "/home/me/train.py", 12, is_late=True),
     kind="step",
-    unit="program",
+    unit="session",
     filter_name="has_inf_or_nan",
     details=[("Step", "3")],
     outputs={"loss": "loss:0"},
@@ -38,6 +38,10 @@ def test_all_that_is_known_of_a_run_is_kept(tmp_path):
     told = dataclasses.replace(found.run_info(), feeds={})
     assert told == INFO
     assert found.warnings == []
+    other = dataclasses.replace(INFO, kind="run", unit="program", error=None, results=None)
+    write_run_folder(MemoryDump(run_info=other), tmp_path / "other")
+    told = dataclasses.replace(RunFolderDump(tmp_path / "other").run_info(), feeds={})
+    assert told == other
 
 
 def test_what_is_known_before_the_run_ends_is_there_before(tmp_path):

@@ -211,12 +211,14 @@ def test_events_are_read_from_bytes():
     assert load_tensor_from_event(b"".join(summary)) == 5
     summary = wire.put_message(5, [wire.put_text(2, "behind"), event[first:last]])
     assert load_tensor_from_event(b"".join(summary)) == 5
+    value = [wire.put_varint(99, 1), *wire.put_message(8, tensor_chunks(np.array(7)))]
+    assert load_tensor_from_event(b"".join(wire.put_message(5, wire.put_message(1, value)))) == 7
     message = SimpleNamespace(SerializeToString=lambda: event)  # as one of TensorFlow's
     assert load_tensor_from_event(message) == 5
     assert Event(memoryview(event)).watch_key == "a:0:DebugIdentity"
     assert Event(memoryview(event)).device_name == CPU0
     assert Event(memoryview(told := b"".join(message_event("hi", START)))).device_name == ""
-    assert Event(memoryview(told)).message == "hi"
+    assert (Event(memoryview(told)).message, Event(memoryview(told)).watch_key) == ("hi", "")
     told = b"".join(message_event("hello", START))
     assert told.startswith(wire.put_double(1, START))
     with pytest.raises(DumpError):

@@ -47,9 +47,10 @@ def test_a_file_system_tells_names_sizes_and_bytes(store):
     system, sizes = store
     system.makedirs("/distant/runs/empty", exist_ok=True)
     system.pipe_file("/distant/runs/run_1/sub/x.bin", bytes(range(9)))
+    system.pipe_file("/distant/runs/run_1/X.bin", b"")
     files = remote_files(ADDRESS)
     listed = {each.name: each.size for each in files.files(ADDRESS + "/")}
-    assert listed == {**sizes, "sub/x.bin": 9} and "sources/index.json" in sizes
+    assert listed == {**sizes, "sub/x.bin": 9, "X.bin": 0} and "sources/index.json" in sizes
     assert sorted(files.names("memory://distant/runs")) == ["empty", "run_1"]
     assert (files.is_folder(ADDRESS), files.is_folder(f"{ADDRESS}/run.json")) == (True, False)
     assert (files.exists(f"{ADDRESS}/run.json"), files.exists(f"{ADDRESS}/no")) == (True, False)
@@ -85,6 +86,7 @@ def test_a_dump_is_read_where_it_lies_and_no_more_than_is_looked_at(store, reads
     )
     assert [end - start for name, start, end in reads[before:]] == [6]
     assert place_of(path) == f"{ADDRESS}/run.json"
+    assert place_of(f"{folder}/sources/index.json") == f"{ADDRESS}/sources/index.json"
     assert place_of(folder) == ADDRESS and origin_of(path).address == ADDRESS
     assert place_of("/any/path") == "/any/path" and origin_of("/any/path") is None
 
@@ -115,6 +117,8 @@ LONG = "x" * 255
         (LONG, True),
         (f"{LONG}y", False),
         ("/".join([LONG] * 4), True),
+        ("/".join(["a", *[LONG] * 3, LONG[1:]]), True),  # 1,024 bytes
+        ("/".join(["ab", *[LONG] * 3, LONG[1:]]), False),
         (f"{'/'.join([LONG] * 4)}/", False),
         (f"a/{'/'.join([LONG] * 4)}", False),
         ("../a", False),

@@ -131,6 +131,7 @@ def test_the_name_of_a_tensor_is_its_node_and_its_slot(name, node, slot):
         ("_tfdbg_device_,job_x,replica_0,task_0,device_GPU", "/job:x/replica:0/task:0/device:GPU"),
         ("_tfdbg_device_device_CPU_0", "device:CPU:0"),
         ("_tfdbg_device_,a_b_c", "/a:b_c"),
+        ("_tfdbg_device_,job_a,device_XLA_GPU", "/job:a/device:XLA:GPU"),
     ],
 )
 def test_in_other_device_names_the_first_underscore_is_the_colon(folder, device):

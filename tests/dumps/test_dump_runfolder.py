@@ -473,6 +473,7 @@ def test_an_error_after_the_run_has_its_place_in_the_program():
     assert (found.type_name, found.message, found.is_late) == ("ValueError", "late", True)
     assert found.file == __file__ and found.line
     assert late_error(SystemExit(1)) is None
+    assert late_error(ValueError("raised nowhere")).file == __file__
 
 
 def test_addresses_are_told_from_paths(tmp_path):

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import json
 import linecache
 import os
 import subprocess
@@ -67,6 +68,14 @@ def test_an_error_comes_from_the_innermost_line_of_the_users():
     assert abs(place[1] - line) <= 2
     assert own_place(ValueError("never raised"), sys._getframe())[0] == __file__
     assert own_place(ValueError("never raised"), None) == ("", 0)
+
+
+def test_an_error_that_left_only_a_library_so_far_comes_from_who_called_it():
+    with pytest.raises(json.JSONDecodeError) as caught:
+        json.loads("{")
+    inside = caught.value.with_traceback(caught.value.__traceback__.tb_next)
+    assert not own_place(ValueError("raised nowhere"))[0]
+    assert own_place(inside)[0] == __file__
 
 
 def test_lines_end_where_python_ends_them():

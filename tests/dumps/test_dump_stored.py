@@ -103,10 +103,11 @@ def test_a_run_folder_is_written_as_ever(tmp_path):
     for name, data in FILES.items():
         assert (tmp_path / "run" / name).read_bytes() == data
     written = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert {name: written[name] for name in ("format", "version", "tensors")} == {
+    assert {name: written[name] for name in ("format", "version", "tensors", "bytes")} == {
         "format": "tfdbg_cli run folder",
         "version": 1,
         "tensors": 4,
+        "bytes": 113,
     }
     assert RUN["run"].items() <= written["run"].items()
     assert RUN["files"].items() <= written["files"].items()
@@ -133,6 +134,10 @@ def test_a_run_folder_is_read_as_ever(tmp_path):
     with pytest.raises(DumpError, match="bytes 328 to 344 aren't those that were written"):
         first.get_tensor()
     assert second.get_tensor().tolist() == [[3.0, 4.5]]
+    found = RunFolderDump(tmp_path).by_tensor("a/y:1")
+    (tmp_path / "tensors-00000.safetensors").write_bytes(part[:350])
+    with pytest.raises(DumpError, match="it ends at byte 350, but the tensor at 360"):
+        found[1].get_tensor()
 
 
 # As TensorFlow's debugger writes it: an Event with a summary of one value.

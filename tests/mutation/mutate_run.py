@@ -197,16 +197,21 @@ class _Lines:
             found = {test for test in found if _file(test) in most_of_it}
         chosen: list[str] = []
         left = most
-        for test in sorted(found, key=self._order):
+        words = [word for word in Path(mutant.path).stem.split("_") if len(word) > 3]
+        for test in sorted(found, key=lambda test: self._order(test, words)):
             if self.seconds[test] <= left:
                 chosen.append(test)
                 left -= self.seconds[test]
         return chosen, anew
 
-    def _order(self, test: str) -> Any:
-        """Quick ones first, but of those that are about as quick the ones that share fixtures."""
-        seconds = self.seconds[test]
-        return (seconds > 0.02, seconds > 0.1, seconds > 0.5, _file(test), seconds, test)
+    def _order(self, test: str, words: Sequence[str]) -> Any:
+        """Those of files that are called alike first, then quick ones.
+
+        Of those that are about as quick the ones that share fixtures follow each other.
+        """
+        seconds, file = self.seconds[test], _file(test)
+        is_other = not any(word in Path(file).stem for word in words)
+        return (is_other, seconds > 0.02, seconds > 0.1, seconds > 0.5, file, seconds, test)
 
 
 def _file(test: str) -> str:
