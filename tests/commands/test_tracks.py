@@ -224,6 +224,10 @@ def test_scalars_for_tensorboard_are_records_with_checksums(tmp_path):
             assert data[8:12] == struct.pack("<I", masked(data[:8]))
             assert behind == struct.pack("<I", masked(record))
             numbers.append(struct.unpack("<f", record[-4:])[0])
+            if len(numbers) == 2:
+                value = b"\x0a\x0b\x0a\x04loss\x15" + struct.pack("<f", 2.0)
+                step = b"\x09" + struct.pack("<d", 101.0) + b"\x10\x01"
+                assert record == step + b"\x2a\x0d" + value
             data = data[16 + size :]
         assert repr(numbers[1:]) == "[2.0, nan, inf, -inf]"
 

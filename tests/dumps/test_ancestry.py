@@ -313,3 +313,45 @@ def test_a_path_goes_through_the_dumps_of_one_iteration():
     run = Run(CALLS, "x log neg later @late @soon second")
     assert dumps("later", "soon late", "late later") == ["soon", "late"]
     assert dumps("second", "neg pair", "pair:1 second") == ["neg", None]
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "PartitionedCall",
+        "StatefulPartitionedCall",
+        "SymbolicGradient",
+        "If",
+        "StatelessIf",
+        "Case",
+        "StatelessCase",
+        "While",
+        "StatelessWhile",
+    ],
+)
+def test_what_calls_a_function_has_its_value_from_the_body(op):
+    nodes = [("x", "Const", ""), ("call", op, "x"), ("call/log", "Log", "x")]
+    assert Run(nodes, "x log! call!").back("call") == ["call < log <- x"]
+
+
+@pytest.mark.parametrize("op", ["Merge", "RefMerge", "_XlaMerge"])
+def test_of_what_is_merged_the_last_one_counts(op):
+    nodes = [("x", "Const", ""), ("y", "Const", ""), ("merge", op, "x y")]
+    assert Run(nodes, "y! x! merge!").back("merge") == ["merge < x <- "]
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "_Collected",
+        "TensorListConcatLists",
+        "TensorListPushBack",
+        "TensorListPushBackBatch",
+        "TensorListScatter",
+        "TensorListScatterIntoExistingList",
+        "TensorListSetItem",
+    ],
+)
+def test_what_is_collected_is_bad_by_its_first_bad_one(op):
+    nodes = [("x", "Const", ""), ("list", op, "x"), ("whole", "Identity", "list")]
+    assert Run(nodes, "x x! x x! x whole!").back("whole") == ["whole < (list) < x.1 <- "]

@@ -1,6 +1,7 @@
 """What is the same for every kind of dump: parts, absent tensors, and what is known of the run."""
 
 import dataclasses
+import json
 import signal
 
 import numpy as np
@@ -42,6 +43,24 @@ def test_all_that_is_known_of_a_run_is_kept(tmp_path):
     write_run_folder(MemoryDump(run_info=other), tmp_path / "other")
     told = dataclasses.replace(RunFolderDump(tmp_path / "other").run_info(), feeds={})
     assert told == other
+
+
+def test_a_run_of_which_nothing_is_told_is_as_one_that_was_told_nothing(tmp_path):
+    for run, error in (({}, None), ({"error": {}}, RunError("", ""))):
+        (tmp_path / "run.json").write_text(json.dumps({"run": run}))
+        info = RunFolderDump(tmp_path).run_info()
+        assert dataclasses.replace(info, feeds={}, fetches=(), details=(), program=()) == RunInfo(
+            error=error
+        )
+        assert [*info.feeds, *info.fetches, *info.details, *info.program] == []
+
+
+def test_a_tensor_of_which_little_is_told():
+    datum = MemoryDump().add("x", 0, np.array([1, 2], np.int16), timestamp=7)
+    assert repr(datum) == str(datum) == "{DebugTensorDatum x:0:DebugIdentity @ 7}"
+    told = datum.device_name, datum.file_path, datum.note, datum.is_view, datum.dump_size_bytes
+    assert told == ("", "", "", False, 4)
+    assert (datum.debug_op, datum.extended_timestamp) == ("DebugIdentity", "7")
 
 
 def test_what_is_known_before_the_run_ends_is_there_before(tmp_path):

@@ -51,6 +51,8 @@ def test_a_file_system_tells_names_sizes_and_bytes(store):
     files = remote_files(ADDRESS)
     listed = {each.name: each.size for each in files.files(ADDRESS + "/")}
     assert listed == {**sizes, "sub/x.bin": 9, "X.bin": 0} and "sources/index.json" in sizes
+    system.pipe_file("/distant/other/aX/f.bin", b"1")
+    assert [each.name for each in files.files("memory://distant/other/aX")] == ["f.bin"]
     assert sorted(files.names("memory://distant/runs")) == ["empty", "run_1"]
     assert (files.is_folder(ADDRESS), files.is_folder(f"{ADDRESS}/run.json")) == (True, False)
     assert (files.exists(f"{ADDRESS}/run.json"), files.exists(f"{ADDRESS}/no")) == (True, False)

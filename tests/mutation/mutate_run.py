@@ -183,6 +183,7 @@ class _Lines:
 
         And whether all is to be imported anew: what a module is made of is used at its import.
         """
+        words = [word for word in Path(mutant.path).stem.split("_") if len(word) > 3]
         known = self._tests.get(mutant.path, {})
         lines = range(mutant.lines[0], mutant.lines[1] + 1)
         at_import = self.at_import.get(mutant.path, set())
@@ -192,12 +193,12 @@ class _Lines:
         anew = not found and (not mutant.function or any(line in at_import for line in lines))
         if anew:
             found = set().union(*known.values())
-            files = collections.Counter(_file(test) for test in found)
-            most_of_it = {file for file, _ in files.most_common(_COLD_FILES)}
+            files = collections.Counter(_file(test) for test in found).most_common()
+            files.sort(key=lambda file: not _is_alike(file[0], words))
+            most_of_it = {file for file, _ in files[:_COLD_FILES]}
             found = {test for test in found if _file(test) in most_of_it}
         chosen: list[str] = []
         left = most
-        words = [word for word in Path(mutant.path).stem.split("_") if len(word) > 3]
         for test in sorted(found, key=lambda test: self._order(test, words)):
             if self.seconds[test] <= left:
                 chosen.append(test)
@@ -210,8 +211,12 @@ class _Lines:
         Of those that are about as quick the ones that share fixtures follow each other.
         """
         seconds, file = self.seconds[test], _file(test)
-        is_other = not any(word in Path(file).stem for word in words)
+        is_other = not _is_alike(file, words)
         return (is_other, seconds > 0.02, seconds > 0.1, seconds > 0.5, file, seconds, test)
+
+
+def _is_alike(file: str, words: Sequence[str]) -> bool:
+    return any(word in Path(file).stem for word in words)
 
 
 def _file(test: str) -> str:
