@@ -87,6 +87,7 @@ def test_feeds_are_there_though_the_run_is_lost(tmp_path):
     (tmp_path / "run" / "run.json").unlink()
     info = RunFolderDump(tmp_path / "run").run_info()
     assert info.feeds["x:0"].tolist() == [[1.0, 2.0]]
+    assert repr(info.feeds) == "LazyFeeds(['x:0', 'flag:0', 'odd:0'])"
     write_run_folder(MemoryDump(), tmp_path / "none")
     (tmp_path / "none" / "run.json").unlink()
     assert RunFolderDump(tmp_path / "none").run_info() is None

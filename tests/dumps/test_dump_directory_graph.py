@@ -111,6 +111,10 @@ def test_a_node_on_several_devices_needs_the_device(maker):
         dump.node_exists("only", "/gpu:0")
     with pytest.raises(ValueError, match="Invalid device name"):
         dump.nodes("/gpu:0")
+    with pytest.raises(ValueError, match="Invalid device name"):
+        dump.node_op_type("v", "/gpu:0")
+    with pytest.raises(ValueError, match="None of the 1 device"):
+        dump.node_op_type("only", CPU1)
     found = dump.find(lambda datum, value: True, device_name=CPU1)
     assert [datum.device_name for datum in found] == [CPU1]
     with pytest.raises(ValueError, match="no device named"):
@@ -284,5 +288,25 @@ def test_a_walk_goes_on_behind_what_it_knows(maker):
     ]
     maker.graph(nodes)
     dump = maker.open()
+    assert dump.transitive_inputs("merge") == []
     assert dump.find_some_path("src", "sum") == ["src", "far", "sum"]
     assert dump.transitive_inputs("sum") == ["merge", "far", "src"]
+
+
+def test_copies_that_the_graph_does_not_have_are_told_by_their_names(maker):
+    names = ["__copy_a_0", "__copy_a_b_1", "__copy_odd", "^a"]
+    maker.graph([NodeDef("a", "Const"), NodeDef("b", "Pack", names)])
+    assert maker.open().node_inputs("b") == ["a", "a_b:1", "__copy_odd"]
+
+
+def test_a_value_that_can_not_be_read_is_told_to_who_asks(maker):
+    maker.tensor("a", 1.0)
+    path = maker.tensor("cut", 2.0, time=START + 1)
+    path.write_bytes(path.read_bytes()[:-3])
+    dump, told = maker.open(), []
+    (found,) = dump.find(lambda datum, value: True, on_error=lambda *each: told.append(each))
+    assert found.node_name == "a"
+    ((datum, error),) = told
+    assert datum.node_name == "cut" and "cut_0_DebugIdentity" in error.message
+    assert [each.node_name for each in dump.watch_key_to_data("a:0:DebugIdentity")] == ["a"]
+    assert dump.watch_key_to_data("b:0:DebugIdentity") == []

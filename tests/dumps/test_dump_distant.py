@@ -43,7 +43,7 @@ def reads(store, monkeypatch):
     return found
 
 
-def test_a_file_system_tells_names_sizes_and_bytes(store):
+def test_a_file_system_tells_names_sizes_and_bytes(store, tmp_path):
     system, sizes = store
     system.makedirs("/distant/runs/empty", exist_ok=True)
     system.pipe_file("/distant/runs/run_1/sub/x.bin", bytes(range(9)))
@@ -57,6 +57,8 @@ def test_a_file_system_tells_names_sizes_and_bytes(store):
     assert (files.is_folder(ADDRESS), files.is_folder(f"{ADDRESS}/run.json")) == (True, False)
     assert (files.exists(f"{ADDRESS}/run.json"), files.exists(f"{ADDRESS}/no")) == (True, False)
     assert files.read(f"{ADDRESS}/sub/x.bin", 2, 5) == bytes([2, 3, 4])
+    files.get(f"{ADDRESS}/sub/x.bin", str(tmp_path / "x.bin"))
+    assert (tmp_path / "x.bin").read_bytes() == bytes(range(9))
     stamps = {each.name: each.stamp for each in files.files(ADDRESS)}
     system.pipe_file("/distant/runs/run_1/sub/x.bin", b"other")
     again = {each.name: each.stamp for each in files.files(ADDRESS)}
@@ -106,6 +108,13 @@ def test_a_folder_is_forgotten_when_it_is_closed(store):
     )
     with pytest.raises(UserError, match="There is no dump at memory://distant/none"):
         Shadow("memory://distant/none", keeps=True)
+
+
+def test_what_is_not_installed_is_told(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UserError, match="fsspec is not installed") as caught:
+        remote_files(ADDRESS)
+    assert caught.value.message.startswith(f"{ADDRESS} can't be reached: ")
 
 
 LONG = "x" * 255

@@ -146,6 +146,18 @@ def test_a_graph_round_trips():
     assert to_bytes(found) == to_bytes(graph)
 
 
+class Message:
+    """As TensorFlow's."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def SerializeToString(self):
+        return self.data
+
+    FromString = classmethod(lambda cls, data: cls(data))
+
+
 def test_what_a_graph_has_besides_is_kept():
     library, version = wire.put_bytes(2, b"functions"), wire.put_varint(3, 21)
     node = wire.put_text(1, "a") + wire.put_text(2, "Const")
@@ -157,6 +169,8 @@ def test_what_a_graph_has_besides_is_kept():
     debugged = wire.put_bytes(1, wire.put_text(1, "__copy_a_0") + wire.put_text(2, "Copy")) + data
     for form in (debugged, bytearray(debugged), memoryview(debugged), parse_graph_def(debugged)):
         assert reconstruct_non_debug_graph_def(form) == found
+    message = Message(debugged)
+    assert reconstruct_non_debug_graph_def(message).data == found.SerializeToString()
 
 
 def test_a_graph_cut_anywhere_is_a_dump_error_or_a_part_of_it():

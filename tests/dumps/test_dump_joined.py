@@ -53,6 +53,7 @@ def test_names_devices_and_the_order_of_time_tell_the_ranks_apart():
     assert {d.device_name for d in joined.by_tensor("rank_1/log:0")} == {
         DEVICE.replace("task:0", "task:1")
     }
+    assert not hasattr(joined.data()[0], "nothing_that_a_tensor_knows")
     assert (joined.op_type("rank_1/log"), joined.op_type("rank_7/log")) == ("log", "")
     assert joined.by_tensor("log:0") == []
     assert part_of("rank_12/a/b:0") == (12, "a/b:0")

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import traceback
 import types
 import zipfile
 
@@ -31,7 +32,9 @@ from tfdbg_cli.dumps.sources import (
     is_library_path,
     own_frame,
     own_place,
+    show_program_only,
     user_frame,
+    without_debugger,
 )
 from tfdbg_cli.engines import numpy as numpy_engine
 
@@ -315,3 +318,20 @@ def test_a_stack_has_the_outermost_frame_first_and_none_of_a_framework():
     ]
     assert whole[-1].function == "inner" and whole[-1].line == inner.__code__.co_firstlineno + 1
     assert rest == tuple(frame for frame in whole if frame.file != __file__) and rest
+
+
+def test_an_error_is_shown_with_the_frames_of_the_program():
+    dump = MemoryDump()
+    dump.add("x", 0, np.array(1))
+
+    def files(error):
+        return [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        dump.find(lambda datum, value: 1 / 0)
+    before = files(caught.value)
+    shown = without_debugger(caught.value.__traceback__)
+    assert [frame.f_code.co_filename for frame, _ in traceback.walk_tb(shown)] == [__file__] * 2
+    assert files(caught.value) == before and len(before) > 3
+    show_program_only(caught.value)
+    assert files(caught.value) == [__file__] * 2

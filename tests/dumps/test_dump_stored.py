@@ -1,6 +1,7 @@
 """Both formats byte for byte: what lies on disks is read, and written, by later versions too."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -138,6 +139,17 @@ def test_a_run_folder_is_read_as_ever(tmp_path):
     (tmp_path / "tensors-00000.safetensors").write_bytes(part[:350])
     with pytest.raises(DumpError, match="it ends at byte 350, but the tensor at 360"):
         found[1].get_tensor()
+
+
+def test_a_type_of_a_later_version_is_said_to_be_one(tmp_path):
+    for name, data in FILES.items():
+        (tmp_path / name).write_bytes(data)
+    lines = re.sub(',"crc32":"[0-9a-f]{8}"', "", INDEX).replace("float64", "float3000")
+    (tmp_path / "tensors.jsonl").write_text(lines)
+    (tmp_path / "run.json").write_text(json.dumps(RUN))
+    datum = RunFolderDump(tmp_path).by_tensor("a/y:1")[0]
+    assert (datum.dtype, datum.shape) == ("float3000", (1, 2))
+    assert str(datum.get_tensor()) == "Tensor of the unknown type float3000"
 
 
 # As TensorFlow's debugger writes it: an Event with a summary of one value.

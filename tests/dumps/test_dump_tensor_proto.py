@@ -136,6 +136,7 @@ def test_a_description_is_written_and_read_again():
 def test_a_variant_is_described():
     value = proto(21, (), wire.put_bytes(15, wire.put_text(1, "tensorflow::TensorList"))).value()
     assert "tensorflow::TensorList" in str(value)
+    assert str(proto(21, (), wire.put_bytes(15, b"")).value()) == "variant of shape (): "
 
 
 @pytest.mark.parametrize(
