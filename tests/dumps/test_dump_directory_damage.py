@@ -13,6 +13,7 @@ from tfdbg_cli.dumps.files import is_inside, read_file
 from tfdbg_cli.dumps.proto.graph_def import NodeDef
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import load_tensor_from_event_file
 from tfdbg_cli.dumps.tfdbg_dir.events import message_event
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
 
 def test_contradictions_are_warnings(maker):
@@ -277,3 +278,19 @@ def test_a_path_that_no_file_can_have_is_a_dump_error(tmp_path):
         read_file(path)
     with pytest.raises(DumpError, match="leads out of the dump"):
         read_file(path, f"{tmp_path}/other")
+
+
+@pytest.mark.parametrize("op", ["Enter", "NextIteration", "Identity"])
+def test_what_enters_a_loop_or_goes_round_in_it_may_come_late(maker, op, tmp_path):
+    maker.graph([NodeDef("a", op, device=CPU0), NodeDef("b", "Neg", ["a"], CPU0)])
+    maker.tensor("b", time=START)
+    maker.tensor("a", time=START + 9)
+    dump = maker.open()
+    dump.graph()
+    late = op == "Identity"
+    assert dump.warnings == [f"b was dumped before its input a on {CPU0}."] * late
+    write_dump_directory(dump, tmp_path / "copy")
+    times = {
+        each.node_name: each.timestamp - START for each in Maker(tmp_path / "copy").open().data()
+    }
+    assert times == {"a": 9, "b": 10 if late else 0}
