@@ -285,10 +285,12 @@ def test_a_walk_goes_on_behind_what_it_knows(maker):
         NodeDef("merge", "Merge", ["src"]),
         NodeDef("far", "Neg", ["src"]),
         NodeDef("sum", "AddN", ["merge", "merge:1", "far"]),
+        NodeDef("first", "AddN", ["far", "merge"]),
     ]
     maker.graph(nodes)
     dump = maker.open()
     assert dump.transitive_inputs("merge") == []
+    assert dump.transitive_inputs("first") == ["far", "src", "merge"]
     assert dump.find_some_path("src", "sum") == ["src", "far", "sum"]
     assert dump.transitive_inputs("sum") == ["merge", "far", "src"]
 
