@@ -213,6 +213,9 @@ def test_events_are_read_from_bytes():
     assert load_tensor_from_event(b"".join(summary)) == 5
     value = [wire.put_varint(99, 1), *wire.put_message(8, tensor_chunks(np.array(7)))]
     assert load_tensor_from_event(b"".join(wire.put_message(5, wire.put_message(1, value)))) == 7
+    for damaged in (b"\xff", wire.put_bytes(1, wire.put_text(2, "{nonsense"))):
+        value = wire.put_message(1, [wire.put_bytes(9, damaged)])
+        assert Event(memoryview(b"".join(wire.put_message(5, value)))).device_name == ""
     message = SimpleNamespace(SerializeToString=lambda: event)  # as one of TensorFlow's
     assert load_tensor_from_event(message) == 5
     assert Event(memoryview(event)).watch_key == "a:0:DebugIdentity"

@@ -36,6 +36,9 @@ def test_a_dump_is_the_same_again(dump, tmp_path):
     assert found.core_metadata[:3] == (-1, 3, 0)
     assert found.run_fetches_info == "['h/Relu:0', 'train']"
     assert found.run_feed_keys_info == "dict_keys(['x:0', 'flag:0', 'odd:0'])"
+    next((tmp_path / "d").glob("_tfdbg_core_metadata_*")).unlink()
+    told = DebugDumpDir(tmp_path / "d").run_info()
+    assert (told.fetches, [*told.feeds]) == (["h/Relu:0", "train"], ["x:0", "flag:0", "odd:0"])
     assert info.feeds["flag:0"].tolist() is True
     assert list(info.feeds) == ["x:0", "flag:0", "odd:0"]
     assert "no value" in str(info.feeds["odd:0"])

@@ -53,9 +53,6 @@ TESTS = (
 )
 #: Why nothing has to tell a mistake: those that somebody has looked at.
 JUDGED = HERE / "judged.txt"
-#: Of a module's own lines (constants, defaults, decorators): tests of so many files, as each
-#: mutant is imported anew.
-_COLD_FILES = 3
 
 
 def _options() -> argparse.Namespace:
@@ -66,6 +63,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--seconds", type=float, default=10.0, help="of tests for each mutant")
     parser.add_argument("--tests", action="append", help="only those of this folder or file")
+    own = "of a module's own lines (constants, defaults): tests of so many files, imported anew"
+    parser.add_argument("--files", type=int, default=3, help=own)
     parser.add_argument("-m", dest="select", default=SELECT, help="which of them: pytest's -m")
     parser.add_argument("-j", "--jobs", type=int, default=2)
     parser.add_argument("--map", type=Path, help="a file to keep in which test runs which lines")
@@ -178,8 +177,10 @@ class _Lines:
                 for line in lines:
                     known.setdefault(line, set()).add(test)
 
-    def tests(self, mutant: Mutant, most: float) -> tuple[list[str], bool]:
+    def tests(self, mutant: Mutant, most: float, count: int) -> tuple[list[str], bool]:
         """The tests that can tell, quick ones first, ``most`` seconds of them.
+
+        Of what is used at an import, those of ``count`` files.
 
         And whether all is to be imported anew: what a module is made of is used at its import.
         """
@@ -195,7 +196,7 @@ class _Lines:
             found = set().union(*known.values())
             files = collections.Counter(_file(test) for test in found).most_common()
             files.sort(key=lambda file: not _is_alike(file[0], words))
-            most_of_it = {file for file, _ in files[:_COLD_FILES]}
+            most_of_it = {file for file, _ in files[:count]}
             found = {test for test in found if _file(test) in most_of_it}
         chosen: list[str] = []
         left = most
@@ -310,7 +311,7 @@ def main() -> None:
     results: dict[tuple[Any, ...], str] = {}
     work: dict[bool, list[Any]] = {False: [], True: []}
     for mutant in mutants:
-        tests, anew = lines.tests(mutant, options.seconds)
+        tests, anew = lines.tests(mutant, options.seconds, options.files)
         if tests:
             seconds = sum(lines.seconds[test] for test in tests)
             fields = [mutant.path, mutant.number, mutant.kind, mutant.function, mutant.lines]
