@@ -9,7 +9,7 @@ import pytest
 from dump_samples import START, make_dump
 
 from tfdbg_cli.common.errors import DumpError, UserError
-from tfdbg_cli.dumps.dump import InconvertibleTensorProto, RunError, RunInfo
+from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, RunFolderWriter, write_run_folder
@@ -56,6 +56,8 @@ def test_a_run_of_which_nothing_is_told_is_as_one_that_was_told_nothing(tmp_path
 
 
 def test_a_tensor_of_which_little_is_told():
+    queue = Datum("q", 0, lambda: InconvertibleTensorProto("a queue"), dtype="resource")
+    assert (queue.nbytes, queue.dtype, queue.shape) == (0, "resource", None)
     datum = MemoryDump().add("x", 0, np.array([1, 2], np.int16), timestamp=7)
     assert repr(datum) == str(datum) == "{DebugTensorDatum x:0:DebugIdentity @ 7}"
     told = datum.device_name, datum.file_path, datum.note, datum.is_view, datum.dump_size_bytes
@@ -163,6 +165,34 @@ def test_what_a_signal_handler_of_the_program_raises_goes_on(monkeypatch):
         [],
         ["Tensors are missing: ZeroDivisionError: division by zero"],
     )
+
+
+def test_every_file_that_is_gone_is_named_and_an_index_of_nothing_is_none(tmp_path):
+    write_run_folder(make_dump(), tmp_path / "run")
+    gone = ["strings-00000.jsonl", "tensors-00000.safetensors"]
+    for name in gone:
+        (tmp_path / "run" / name).rename(tmp_path / name)
+    found = RunFolderDump(tmp_path / "run")
+    assert sorted(line.rpartition("/")[2] for line in found.warnings) == [
+        f"{name} is gone." for name in gone
+    ]
+    for name in gone:
+        (tmp_path / name).rename(tmp_path / "run" / name)
+    (tmp_path / "run" / "tensors.jsonl").write_text("nonsense\n")
+    found = RunFolderDump(tmp_path / "run")
+    assert any(line.endswith("tensors.jsonl names no tensor.") for line in found.warnings)
+    assert len(found.by_tensor("loop:0")) == 12 and [*found.run_info().feeds] == ["x:0", "flag:0"]
+
+
+def test_tensors_are_in_their_order_whatever_that_of_the_lines(tmp_path):
+    write_run_folder(make_dump(), tmp_path / "run")
+    path = tmp_path / "run" / "tensors.jsonl"
+    head, *lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([head, *lines[::-1]]))
+    found = RunFolderDump(tmp_path / "run")
+    names = [(datum.tensor_name, datum.execution) for datum in make_dump().data()]
+    assert [(datum.tensor_name, datum.execution) for datum in found.data()] == names
+    assert [int(datum.get_tensor()) for datum in found.by_tensor("loop:0")] == [*range(12)]
 
 
 @pytest.mark.parametrize(("count", "parts"), [(7, 3), (3, 7), (8, 1), (0, 2)])

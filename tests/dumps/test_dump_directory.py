@@ -13,6 +13,7 @@ from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.proto import wire
 from tfdbg_cli.dumps.proto.graph_def import NodeDef
 from tfdbg_cli.dumps.proto.tensor_proto import tensor_chunks
+from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import (
     DebugDumpDir,
     DebugTensorDatum,
@@ -154,7 +155,7 @@ def test_a_graph_of_another_process_may_be_given(maker):
 
 def test_core_metadata_and_infos(maker):
     text = (
-        '{"global_step":-1,"session_run_index":4,"executor_step_index":0,'
+        '{"global_step":-1,"session_run_index":4,"executor_step_index":6,'
         '"input_names":["ph:0"],"output_names":["inv:0"],"target_nodes":["train"]}'
     )
     name = "_tfdbg_core_metadata_sessionrun00000000000004_5"
@@ -163,7 +164,7 @@ def test_core_metadata_and_infos(maker):
     (maker.root / "_tfdbg_fetches_info_").write_bytes(b"".join(message_event(fetches)))
     maker.tensor("_arg_ph_0_0", 7.0)
     dump = maker.open()
-    assert dump.core_metadata[:3] == (-1, 4, 0)
+    assert dump.core_metadata[:3] == (-1, 4, 6)
     assert dump.core_metadata.target_nodes == ["train"]
     assert dump.run_fetches_info == fetches
     info = dump.run_info()
@@ -178,7 +179,8 @@ def test_core_metadata_and_infos(maker):
 
 
 def test_tracebacks_come_from_the_python_graph(maker):
-    maker.graph([NodeDef("a", "Const", device=CPU0), NodeDef("_arg_x_0_0", "_Arg", device=CPU0)])
+    names = [("a", "Const"), ("b", "Const"), ("_arg_x_0_0", "_Arg")]
+    maker.graph([NodeDef(name, op, device=CPU0) for name, op in names])
     dump = maker.open()
     with pytest.raises(LookupError, match="Python graph is not available"):
         dump.node_traceback("a")
@@ -187,6 +189,7 @@ def test_tracebacks_come_from_the_python_graph(maker):
     ops = [
         SimpleNamespace(name="a", traceback=stack),
         SimpleNamespace(name="x", traceback=stack[:1]),
+        SimpleNamespace(name="b", traceback=[("g.py", 0, "f")]),
     ]
     dump.set_python_graph(SimpleNamespace(get_operations=lambda: ops))
     assert dump.node_traceback("a:0") == tuple(stack)
@@ -197,8 +200,9 @@ def test_tracebacks_come_from_the_python_graph(maker):
         ("lib.py", 9, ""),
     ]
     assert dump.graph().node("x").frames[0].function == "main"
-    with pytest.raises(KeyError, match='Cannot find node "b"'):
-        dump.node_traceback("b")
+    assert dump.graph().node("b").frames == (Frame("g.py", 0, "f", ""),)
+    with pytest.raises(KeyError, match='Cannot find node "c"'):
+        dump.node_traceback("c")
     assert dump.python_graph is not None
 
 

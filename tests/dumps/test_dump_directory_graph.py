@@ -64,6 +64,18 @@ def test_the_newest_graph_is_the_runs(maker):
     assert maker.open().graph().node("a").op_type == "New"
 
 
+def test_a_graph_that_is_damaged_leaves_the_others(maker):
+    maker.graph([NodeDef("a", "Const", device=CPU0)], number=1)
+    for number in (2, 3):
+        path = maker.graph([NodeDef("b", "Const", device=CPU0)], number=number)
+        path.write_bytes(path.read_bytes()[:-3])
+    dump = maker.open()
+    assert dump.nodes() == ["a"]
+    assert [line.partition(" is damaged")[0][-18:] for line in dump.warnings] == [
+        f"hash{number}_{START}"[-18:] for number in (3, 2)
+    ]
+
+
 def test_who_reads_a_node_and_who_waits_for_it(maker):
     nodes = [NodeDef("a", "Const", device=CPU0), NodeDef("reads", "Neg", ["a"], CPU0)]
     maker.graph([*nodes, NodeDef("waits", "NoOp", ["^a"], CPU0)])

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,3 +142,9 @@ def test_in_other_device_names_the_first_underscore_is_the_colon(folder, device)
 
 def test_slashes_that_are_one_too_many_are_left_out():
     assert encode_node_name("a//b///c/d") == "a/b/c/d"
+
+
+def test_half_of_a_character_in_a_name_is_no_trouble():
+    names = [file_node_name(name) for name in ("a\udcff", "a\ud800/b", "a\udcff" * 200)]
+    assert len(set(names)) == 3
+    assert all(os.fsencode(name) for name in names)

@@ -338,7 +338,7 @@ def test_a_lost_index_is_replaced_by_the_parts_own_headers(dump, folder):
     assert len(found.by_tensor("loop:0")) == 12
     assert found.run_info().feeds["x:0"].tolist() == [[1.0, 2.0]]
     assert [value.get_tensor() for value in found.by_tensor("loop:0")] == list(range(12))
-    assert found.by_tensor("w:0")[0].nbytes == 16
+    assert (found.by_tensor("w:0")[0].nbytes, found.data()[0].debug_op) == (16, "DebugIdentity")
     assert found.op_type("h/Relu") == "Relu"  # as the graph has it
     assert [datum.tensor_name for datum in found.data()][:3] == ["x:0", "w:0", "h/MatMul:0"]
 
