@@ -94,6 +94,11 @@ def test_the_file_tells_a_device_that_the_folder_does_not(maker):
     device = "/job:a/replica:0/strange_part:7_b"
     maker.tensor("x", device=device)
     assert maker.open().devices() == [device]
+    first = maker.tensor("a", device=device)
+    first.write_bytes(first.read_bytes()[:-20])
+    dump = maker.open()
+    assert dump.devices() == [device]
+    assert [datum.device_name for datum in dump.data()] == [device, device]
 
 
 def test_a_large_value_is_mapped_and_may_be_changed(maker):
@@ -230,3 +235,5 @@ def test_events_are_read_from_bytes():
     assert told.startswith(wire.put_double(1, START))
     with pytest.raises(DumpError):
         extract_core_metadata_from_event_proto(event)
+    with pytest.raises(DumpError, match="something is missing"):
+        extract_core_metadata_from_event_proto(b"".join(message_event('{"global_step":1}')))

@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+from directory_kit import Maker
 from dump_samples import make_dump
 
 from tfdbg_cli.common.errors import UserError
@@ -12,6 +14,8 @@ from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.remote.shadow import Shadow, fetched, origin_of, place_of, shadowed
 from tfdbg_cli.dumps.remote.systems import RemoteFile, deliver, inside, remote_files
 from tfdbg_cli.dumps.run_folder.writer import write_run_folder
+from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
+from tfdbg_cli.filters.builtin import has_inf_or_nan
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -93,6 +97,20 @@ def test_a_dump_is_read_where_it_lies_and_no_more_than_is_looked_at(store, reads
     assert place_of(f"{folder}/sources/index.json") == f"{ADDRESS}/sources/index.json"
     assert place_of(folder) == ADDRESS and origin_of(path).address == ADDRESS
     assert place_of("/any/path") == "/any/path" and origin_of("/any/path") is None
+
+
+def test_bad_values_are_found_in_a_dump_directory_at_an_address(tmp_path):
+    maker = Maker(tmp_path / "run")
+    for number in range(70):
+        maker.tensor(f"n{number}", np.float32([number, np.nan if number % 30 == 7 else 1]))
+    deliver(str(tmp_path / "run"), "memory://distant/directory")
+    try:
+        with Shadow("memory://distant/directory", keeps=True) as folder:
+            for _ in range(2):
+                found = DebugDumpDir(folder).find(has_inf_or_nan)
+                assert {datum.node_name for datum in found} == {"n7", "n37", "n67"}
+    finally:
+        fsspec.filesystem("memory").rm("/distant", recursive=True)
 
 
 def test_a_folder_is_forgotten_when_it_is_closed(store):
