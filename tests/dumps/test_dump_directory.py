@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from directory_kit import CPU0
+from directory_kit import CPU0, CPU1
 from dump_samples import START
 
 from tfdbg_cli.common.errors import DumpError
@@ -20,7 +20,7 @@ from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import (
     extract_core_metadata_from_event_proto,
     load_tensor_from_event,
 )
-from tfdbg_cli.dumps.tfdbg_dir.events import Event, message_event, tensor_event
+from tfdbg_cli.dumps.tfdbg_dir.events import Event, graph_event, message_event, tensor_event
 
 
 def test_a_missing_root_is_an_oserror(tmp_path):
@@ -225,6 +225,9 @@ def test_events_are_read_from_bytes():
     for damaged in (b"\xff", wire.put_bytes(1, wire.put_text(2, "{nonsense"))):
         value = wire.put_message(1, [wire.put_bytes(9, damaged)])
         assert Event(memoryview(b"".join(wire.put_message(5, value)))).device_name == ""
+    graph = wire.put_bytes(1, wire.put_text(1, "a"))
+    behind = b"".join([*graph_event([graph], START), wire.put_varint(2, 7)])
+    assert bytes(Event(memoryview(behind)).graph_def) == graph
     message = SimpleNamespace(SerializeToString=lambda: event)  # as one of TensorFlow's
     assert load_tensor_from_event(message) == 5
     assert Event(memoryview(event)).watch_key == "a:0:DebugIdentity"
@@ -237,3 +240,11 @@ def test_events_are_read_from_bytes():
         extract_core_metadata_from_event_proto(event)
     with pytest.raises(DumpError, match="something is missing"):
         extract_core_metadata_from_event_proto(b"".join(message_event('{"global_step":1}')))
+
+
+def test_dumps_of_two_devices_are_in_the_order_of_time(maker):
+    maker.tensor("late", time=START + 5, device=CPU0)
+    maker.tensor("early", time=START, device=CPU1)
+    maker.tensor("between", time=START + 2, device=CPU0)
+    names = [datum.node_name for datum in maker.open().data()]
+    assert names == ["early", "between", "late"]

@@ -47,10 +47,22 @@ def test_a_graph_that_is_damaged_is_none(folder):
     assert found.by_tensor("w:0")[0].get_tensor().tolist() == [[1, 0], [0, 1]]
 
 
-def test_frames_that_are_damaged_are_left_out(folder):
+@pytest.mark.parametrize(
+    "frame",
+    [
+        ["/home/user/train.py", -3, "<module>", "y"],
+        ["/home/user/train.py", 3, 5, "y"],
+        [5, 3, "<module>", "y"],
+        ["/home/user/train.py", 3, "<module>", None],
+        ["/home/user/train.py", 3, "<module>"],
+        "nonsense",
+    ],
+    ids=str,
+)
+def test_frames_that_are_damaged_are_left_out(frame, folder):
     frames = json.loads((folder / "frames.json").read_text())
     frames.pop("crc32", None)
-    frames["frames"][0] = ["/home/user/train.py", -3, "<module>", "y"]
+    frames["frames"][0] = frame
     frames["nodes"]["x"] = 99
     (folder / "frames.json").write_text(json.dumps(frames))
     found = RunFolderDump(folder)
@@ -62,6 +74,11 @@ def test_frames_that_are_damaged_are_left_out(folder):
 
 
 def test_a_source_that_nobody_has_is_not_read(folder, monkeypatch):
+    (source,) = (folder / "sources").glob("*.py*")
+    source.write_text(source.read_text().replace("relu", "selu"))
+    found = RunFolderDump(folder)
+    assert found.sources().lines("/home/user/train.py") == ["import x", "", "y = x.selu()"]
+    assert f"{source} is damaged: its bytes aren't those that were written" in found.warnings[-1]
     monkeypatch.setattr(run_folder, "_LARGEST_SOURCE", 8)
     found = RunFolderDump(folder)
     assert found.sources().lines("/home/user/train.py") is None
@@ -106,14 +123,18 @@ def test_hashes_and_statistics_in_place_of_values(tmp_path):
     for at, (name, value) in enumerate(values.items()):
         dump.add(name, 0, value, timestamp=START + at)
     dump.add("c", 0, np.array([b"text"], object), timestamp=START + 2)
+    dump.add("d", 0, np.array([1e9, 1e9 + 2]), timestamp=START + 3)
+    dump.add("e", 0, np.array([1 + 2j, np.nan]), timestamp=START + 4)
     with RunFolderWriter(tmp_path / "run", values=False) as writer:
-        assert [writer.add(datum) for datum in dump.data()] == [False] * 3
+        assert [writer.add(datum) for datum in dump.data()] == [False] * 5
     found = RunFolderDump(tmp_path / "run")
-    assert [found.is_kept(datum) for datum in found.data()] == [False] * 3
-    a, b, c = map(found.digest, found.data())
+    assert [found.is_kept(datum) for datum in found.data()] == [False] * 5
+    a, b, c, d, e = map(found.digest, found.data())
     assert (a.bad, a.least, a.most, a.mean, a.std) == ((1, 1, 0), 1.0, 3.0, 2.0, 1.0)
     assert a.range == "1 to 3, mean 2, std 1"
     assert (b.bad, b.least, b.most, b.mean, b.std) == ((0, 0, 0), 5.0, 7.0, 6.0, 1.0)
+    assert (d.least, d.most, d.mean, d.std) == (1e9, 1e9 + 2, 1e9 + 1, 1.0)
+    assert e.bad == (1, 0, 0) and np.isnan(e.mean)
     assert c.bad == (0, 0, 0) and np.isnan([c.least, c.most, c.mean, c.std]).all()
     assert len({a.hash, b.hash, c.hash}) == 3 and {len(each.hash) for each in (a, b, c)} == {16}
     with pytest.raises(DumpError, match="Only hashes and statistics"):

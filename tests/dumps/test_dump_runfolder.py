@@ -358,7 +358,7 @@ def test_a_damaged_line_loses_one_tensor(folder):
     path.write_text("".join(lines))
     found = RunFolderDump(folder)
     assert len(found.data()) == 16
-    assert any("line 3 is left out" in line for line in found.warnings)
+    assert any(f"{path} is damaged: line 3 is left out" in line for line in found.warnings)
     assert any("no place in this folder" in line for line in found.warnings)
     assert not any("are missing" in line for line in found.warnings)
     path.write_text("".join(lines[:5] + lines[6:]))
