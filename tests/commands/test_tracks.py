@@ -284,6 +284,7 @@ def test_what_an_engine_tells_goes_on_and_stops_are_marked():
     tracks = Tracks()
     for run in (1, 2):
         tracks.note("loss", run, run / 2)
+    assert tracks.follow("else").expression == ""
     tracks.follow("mine", "1 + 1")
     tracks.note("mine", 1, 0.0)  # somebody has asked for something else of this name
     assert tracks["loss"].points().runs.tolist() == [1, 2] and not len(tracks["mine"])

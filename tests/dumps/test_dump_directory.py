@@ -81,7 +81,7 @@ def test_a_datum_is_made_from_its_path(maker):
     assert (datum.node_name, datum.output_slot, datum.debug_op) == ("scope/x", 2, "DebugIdentity")
     assert (datum.tensor_name, datum.device_name) == ("scope/x:2", CPU0)
     assert (datum.timestamp, datum.extended_timestamp) == (START, f"{START}-3")
-    assert datum.file_path == str(path)
+    assert (datum.file_path, datum.execution, datum.note) == (str(path), 0, "")
     assert datum.get_tensor() == 5.0
     assert str(datum) == f"{{DebugTensorDatum ({CPU0}) scope/x:2 @ DebugIdentity @ {START}}}"
     gone = DebugTensorDatum(str(maker.root), "_tfdbg_device_,cpu_0/y_0_DebugIdentity_1")

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tfdbg_cli.dumps.run_folder.json_fields import (
-    LARGEST,
     Fields,
     is_size,
     is_span,
@@ -13,6 +12,8 @@ from tfdbg_cli.dumps.run_folder.json_fields import (
     parse_lines,
     sealed,
 )
+
+LARGEST = 1 << 62
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """Several dumps of one run seen as one."""
 
+import copy
 import re
 
 import numpy as np
 import pytest
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
@@ -53,6 +55,7 @@ def test_names_devices_and_the_order_of_time_tell_the_ranks_apart():
     assert {d.device_name for d in joined.by_tensor("rank_1/log:0")} == {
         DEVICE.replace("task:0", "task:1")
     }
+    assert copy.copy(joined.data()[0]).tensor_name == joined.data()[0].tensor_name
     assert not hasattr(joined.data()[0], "nothing_that_a_tensor_knows")
     assert (joined.op_type("rank_1/log"), joined.op_type("rank_7/log")) == ("log", "")
     assert joined.by_tensor("log:0") == []
@@ -133,6 +136,22 @@ def test_a_folder_of_ranks_opens_as_the_last_run_of_all(tmp_path):
     assert [each.tensor_name for each in found] == ["rank_1/log:0"]
     alone = open_dump(tmp_path / "rank_1" / "run_000001")
     assert names(alone) == ["x:0", "log:0", "sync:0", "step:0"]
+
+
+def test_a_rank_that_has_written_nothing_of_the_run_is_left_out(tmp_path):
+    for rank, number in ((0, 1), (0, 2), (1, 1)):
+        path = tmp_path / f"rank_{rank}" / f"run_{number:06d}"
+        path.parent.mkdir(exist_ok=True)
+        write_run_folder(rank_dump(1), path)
+    empty = tmp_path / "rank_1" / "run_000002"
+    empty.mkdir()
+    joined = open_dump(tmp_path)
+    assert {name.partition("/")[0] for name in names(joined)} == {"rank_0"}
+    assert joined.warnings[0].startswith(f"Rank 1 can't be opened: {empty} is empty")
+    for path in (tmp_path / "rank_0" / "run_000002").iterdir():
+        path.unlink()
+    with pytest.raises(UserError, match="is empty"):
+        open_dump(tmp_path)
 
 
 def test_a_part_that_is_damaged_leaves_the_others(tmp_path):

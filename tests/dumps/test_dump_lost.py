@@ -8,6 +8,7 @@ import pytest
 from dump_samples import START, make_dump
 
 from tfdbg_cli.common.errors import DumpError, UserError
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder import dump as run_folder
 from tfdbg_cli.dumps.run_folder import writer as run_folder_writer
@@ -125,15 +126,17 @@ def test_hashes_and_statistics_in_place_of_values(tmp_path):
     dump.add("c", 0, np.array([b"text"], object), timestamp=START + 2)
     dump.add("d", 0, np.array([1e9, 1e9 + 2]), timestamp=START + 3)
     dump.add("e", 0, np.array([1 + 2j, np.nan]), timestamp=START + 4)
+    dump.add("q", 0, InconvertibleTensorProto("a queue"), timestamp=START + 5)
     with RunFolderWriter(tmp_path / "run", values=False) as writer:
-        assert [writer.add(datum) for datum in dump.data()] == [False] * 5
+        assert [writer.add(datum) for datum in dump.data()] == [*[False] * 5, True]
     found = RunFolderDump(tmp_path / "run")
-    assert [found.is_kept(datum) for datum in found.data()] == [False] * 5
-    a, b, c, d, e = map(found.digest, found.data())
+    assert [found.is_kept(datum) for datum in found.data()] == [*[False] * 5, True]
+    a, b, c, d, e, queue = map(found.digest, found.data())
     assert (a.bad, a.least, a.most, a.mean, a.std) == ((1, 1, 0), 1.0, 3.0, 2.0, 1.0)
     assert a.range == "1 to 3, mean 2, std 1"
     assert (b.bad, b.least, b.most, b.mean, b.std) == ((0, 0, 0), 5.0, 7.0, 6.0, 1.0)
     assert (d.least, d.most, d.mean, d.std) == (1e9, 1e9 + 2, 1e9 + 1, 1.0)
+    assert queue is None
     assert e.bad == (1, 0, 0) and np.isnan(e.mean)
     assert c.bad == (0, 0, 0) and np.isnan([c.least, c.most, c.mean, c.std]).all()
     assert len({a.hash, b.hash, c.hash}) == 3 and {len(each.hash) for each in (a, b, c)} == {16}
