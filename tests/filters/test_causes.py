@@ -291,6 +291,18 @@ HALF = np.float16
         (Op("y", op_of("div"), ["zero"], [INF], self=1.5), ("division", "a division by 0 at [0]")),
         (Op("y", op_of("div"), ["one"], [INF], other="x"), None),
         (
+            Op("y", op_of("div"), ["one"], [INF], **{"1": 0}),
+            ("division", "a division by 0 at [0]"),
+        ),
+        (
+            Op("y", op_of("div"), ["zero"], [INF], **{"0": 2}),
+            ("division", "a division by 0 at [0]"),
+        ),
+        (
+            Op("y", op_of("mod"), ["one"], [NAN], other=0),
+            ("division", "a remainder of a division by 0 at [0]"),
+        ),
+        (
             Op("y", op_of("pow"), ["minus"], [NAN], exponent=0.5),
             ("power", "a power of a negative number whose exponent isn't whole at [0]"),
         ),

@@ -42,11 +42,11 @@ def test_a_step_is_met_by_type_name_and_regex(text, is_at_log, is_at_block):
 def test_breakpoints_are_numbered_described_and_deleted():
     points = Breakpoints()
     assert (len(points), points.has_filters) == (0, False)
-    first, second = points.add("Log"), points.add("", "bad", has_inf_or_nan)
+    first, second = points.add("Log"), points.add(filter_name="bad", predicate=has_inf_or_nan)
     third = points.add("", "bad", has_inf_or_nan, re.compile("^x"))
     assert [each.number for each in points] == [1, 2, 3]
     assert [each.describe() for each in points] == ["Log", "-f bad", "-f bad -fenn ^x"]
-    assert points.has_filters and second.is_at(LOG) is False
+    assert points.has_filters and (second.text, second.is_at(LOG)) == ("", False)
     with pytest.raises(UserError, match="There is no breakpoint 7") as caught:
         points.delete(7)
     assert caught.value.hint == "There are 1, 2, 3."
