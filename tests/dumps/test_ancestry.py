@@ -104,6 +104,18 @@ NESTED = [
     ("o", "While", "x", "x left"),
     ("end", "Identity", "o"),
 ]
+# The same in a function, whose bodies have no names of their own.
+PLAIN = [
+    ("x", "Placeholder", ""),
+    ("o/a", "_Arg", "x left"),
+    ("o/entry", "Sqrt", "a"),
+    ("o/in/b", "_Arg", "entry inc"),
+    ("o/in/inc", "Add", "b"),
+    ("o/in", "StatelessWhile", "entry", "entry inc"),
+    ("o/left", "Identity", "in"),
+    ("o", "StatelessWhile", "x", "x left"),
+    ("end", "Identity", "o"),
+]
 BRANCHES = [
     ("x", "Placeholder", ""),
     ("w/body/_1/a", "_Arg", "x pick"),
@@ -219,6 +231,35 @@ CALLS = [
             "end < (o) < (left) < (in) < inc.3 < (b) < inc.2 < (b) < entry.1"
             " < (a) < (left) < (in) < inc.1 <- inc.0",
         ),
+        # One that wasn't gone round this time gives what it was entered with.
+        (
+            NESTED,
+            "x entry inc in left entry! in! left! o! end!",
+            "end",
+            "end < o < left.1 < in.1 < entry.1 <- left.0",
+        ),
+        (NESTED, "x entry inc left entry! left!", "left.1", "left.1 < (in) < entry.1 <- left.0"),
+        (
+            NESTED,
+            "x entry! inc! left! entry left",
+            "left.0",
+            "left.0 < (in) < inc < (b) < entry.0 <- x",
+        ),
+        (
+            PLAIN,
+            "x entry inc in left entry! in! left! o! end!",
+            "end",
+            "end < o < left.1 < in.1 < entry.1 <- left.0",
+        ),
+        (
+            PLAIN,
+            "x entry inc! in! left! entry! inc! in! left! o! end!",
+            "end",
+            "end < o < left.1 < in.1 < inc.1 < (b) < entry.1 < (a) < left.0 < in.0 < inc.0"
+            " <- entry.0",
+        ),
+        # What the next one is entered with may be there before.
+        (PLAIN, "x entry inc! entry! in! inc in left", "in.0", "in.0 < inc.0 <- entry.0"),
         # Each iteration has its branch, whatever others have taken meanwhile.
         (
             BRANCHES,

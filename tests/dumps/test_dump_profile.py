@@ -58,6 +58,8 @@ def test_a_profile_is_the_same_again(folder):
     assert told(found) == told(make_dump().profile())
     assert len(found) == 2
     assert [entry.node for entry in found] == ["a", "b"]
+    head = json.loads((folder / "profile.jsonl").read_text().splitlines()[0])
+    assert (head["format"], head["version"]) == ("tfdbg_cli profile", 1)
     same = ProfileEntry("a", "Mul", 0.0, 1.0, 2.0, runtime_name="a", kernel="Mul")
     plain = ProfileEntry("a", "Mul", 0.0, 1.0, 2.0)
     for entry in (same, plain):  # what says nothing more
