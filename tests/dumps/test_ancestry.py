@@ -258,6 +258,7 @@ CALLS = [
             "end < o < left.1 < in.1 < inc.1 < (b) < entry.1 < (a) < left.0 < in.0 < inc.0"
             " <- entry.0",
         ),
+        (PLAIN, "x entry! in! left! entry inc in left", "left.0", "left.0 < in.0 < entry.0 <- x"),
         # What the next one is entered with may be there before.
         (PLAIN, "x entry inc! entry! in! inc in left", "in.0", "in.0 < inc.0 <- entry.0"),
         # Each iteration has its branch, whatever others have taken meanwhile.

@@ -13,7 +13,7 @@ from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.proto.tensor_proto import tensor_chunks
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
-from tfdbg_cli.dumps.run_folder.safetensors_part import dtype_of_stored, storage_of
+from tfdbg_cli.dumps.run_folder.safetensors_part import dtype_of_stored, storage_of, stored_dtype
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
 from tfdbg_cli.dumps.tfdbg_dir.events import tensor_event
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
@@ -247,6 +247,7 @@ def test_each_type_has_its_number_its_bytes_and_its_name_in_files(number, text):
         assert raw.kind == ("i" if name.startswith("int") else "u")
     assert storage_of(np.zeros(3, raw), name)[:2] == (dtype, stored)
     back = dtype_of_stored(stored)
+    assert stored_dtype(stored).str[1:] == STORED.get(stored, "u2" if stored == "BF16" else "u1")
     assert back.name == name if stored.startswith(("BF", "F8")) else back.raw[1:] == STORED[stored]
     assert len(DTYPES) == len(TYPES) + len(OTHERS)
 

@@ -298,8 +298,11 @@ class Ancestry:
         at = bisect_left(made, when.moment, key=lambda datum: self._order[id(datum)])
         if at == len(made) or self._order[id(made[at])] != when.moment or len(made) != len(began):
             return False
-        last = self._at(node.returns[slot][-1], when, None)
-        return last is None or self._order[id(last)] < self._order[id(began[at])]
+        end = node.returns[slot][-1]
+        last = self._at(end, when, None)
+        if last is None:
+            return bool(self._dump.by_tensor(end))
+        return self._order[id(last)] < self._order[id(began[at])]
 
     def _at(self, tensor: str, when: When, consumer: Datum | None) -> Datum | None:
         """The dump of a tensor that was read at a moment."""
