@@ -64,6 +64,15 @@ def test_the_newest_graph_is_the_runs(maker):
     assert maker.open().graph().node("a").op_type == "New"
 
 
+def test_what_other_executors_of_a_run_have_done_is_there_once(maker):
+    first = [NodeDef("a", "Old"), NodeDef("b", "Neg", ["a"])]
+    for number, nodes in ((1, first), (2, [NodeDef("a", "Const"), NodeDef("c", "Neg", ["a"])])):
+        maker.graph(nodes, number=number)
+    dump = maker.open()
+    assert dump.nodes() == ["a", "c", "b"] and dump.node_op_type("a", CPU0) == "Const"
+    assert dump.graph().node("b").inputs == ("a:0",)
+
+
 def test_a_graph_that_is_damaged_leaves_the_others(maker):
     maker.graph([NodeDef("a", "Const", device=CPU0)], number=1)
     for number in (2, 3):
@@ -308,9 +317,9 @@ def test_a_walk_goes_on_behind_what_it_knows(maker):
 
 
 def test_copies_that_the_graph_does_not_have_are_told_by_their_names(maker):
-    names = ["__copy_a_0", "__copy_a_b_1", "__copy_odd", "^a"]
+    names = ["__copy_a_0", "__copy_a_b_1", "__copy_odd", "__copy_a_x", "__copy__1", "^a"]
     maker.graph([NodeDef("a", "Const"), NodeDef("b", "Pack", names)])
-    assert maker.open().node_inputs("b") == ["a", "a_b:1", "__copy_odd"]
+    assert maker.open().node_inputs("b") == ["a", "a_b:1", *names[2:5]]
 
 
 def test_a_value_that_can_not_be_read_is_told_to_who_asks(maker):

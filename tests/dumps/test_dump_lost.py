@@ -37,6 +37,15 @@ def test_no_folder_is_no_dump(tmp_path):
         RunFolderDump(tmp_path / "none")
 
 
+def test_files_outside_of_the_folder_are_not_looked_for(folder):
+    path = folder / "run.json"
+    run = json.loads(path.read_text())
+    run.pop("crc32")
+    run["files"] |= {"../outside": 5, "sources/../../outside": 5, "inside": 5}
+    path.write_bytes(sealed(json.dumps(run)))
+    assert RunFolderDump(folder).warnings == [f"{folder}/inside is gone."]
+
+
 def test_a_graph_that_is_damaged_is_none(folder):
     (folder / "graph.pb").write_bytes(b"\x0a\xff\x7f")
     found = RunFolderDump(folder)
