@@ -58,6 +58,8 @@ def test_a_run_of_which_nothing_is_told_is_as_one_that_was_told_nothing(tmp_path
 def test_a_tensor_of_which_little_is_told():
     queue = Datum("q", 0, lambda: InconvertibleTensorProto("a queue"), dtype="resource")
     assert (queue.nbytes, queue.dtype, queue.shape) == (0, "resource", None)
+    assert (queue.timestamp, queue.device_name) == (0, "")
+    assert (str(InconvertibleTensorProto()), InconvertibleTensorProto().initialized) == ("", True)
     datum = MemoryDump().add("x", 0, np.array([1, 2], np.int16), timestamp=7)
     assert repr(datum) == str(datum) == "{DebugTensorDatum x:0:DebugIdentity @ 7}"
     told = datum.device_name, datum.file_path, datum.note, datum.is_view, datum.dump_size_bytes

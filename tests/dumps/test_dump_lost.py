@@ -135,16 +135,18 @@ def test_hashes_and_statistics_in_place_of_values(tmp_path):
     dump.add("c", 0, np.array([b"text"], object), timestamp=START + 2)
     dump.add("d", 0, np.array([1e9, 1e9 + 2]), timestamp=START + 3)
     dump.add("e", 0, np.array([1 + 2j, np.nan]), timestamp=START + 4)
-    dump.add("q", 0, InconvertibleTensorProto("a queue"), timestamp=START + 5)
+    dump.add("f", 0, np.array([2.0, np.inf, 2.0]), timestamp=START + 5)
+    dump.add("q", 0, InconvertibleTensorProto("a queue"), timestamp=START + 6)
     with RunFolderWriter(tmp_path / "run", values=False) as writer:
-        assert [writer.add(datum) for datum in dump.data()] == [*[False] * 5, True]
+        assert [writer.add(datum) for datum in dump.data()] == [*[False] * 6, True]
     found = RunFolderDump(tmp_path / "run")
-    assert [found.is_kept(datum) for datum in found.data()] == [*[False] * 5, True]
-    a, b, c, d, e, queue = map(found.digest, found.data())
+    assert [found.is_kept(datum) for datum in found.data()] == [*[False] * 6, True]
+    a, b, c, d, e, f, queue = map(found.digest, found.data())
     assert (a.bad, a.least, a.most, a.mean, a.std) == ((1, 1, 0), 1.0, 3.0, 2.0, 1.0)
     assert a.range == "1 to 3, mean 2, std 1"
     assert (b.bad, b.least, b.most, b.mean, b.std) == ((0, 0, 0), 5.0, 7.0, 6.0, 1.0)
     assert (d.least, d.most, d.mean, d.std) == (1e9, 1e9 + 2, 1e9 + 1, 1.0)
+    assert (f.bad, f.least, f.most, f.mean, f.std) == ((0, 0, 1), 2.0, 2.0, 2.0, 0.0)
     assert queue is None
     assert e.bad == (1, 0, 0) and np.isnan(e.mean)
     assert c.bad == (0, 0, 0) and np.isnan([c.least, c.most, c.mean, c.std]).all()

@@ -13,7 +13,13 @@ from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.proto.tensor_proto import tensor_chunks
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
-from tfdbg_cli.dumps.run_folder.safetensors_part import dtype_of_stored, storage_of, stored_dtype
+from tfdbg_cli.dumps.run_folder.safetensors_part import (
+    PartEntry,
+    dtype_of_stored,
+    entries_in,
+    storage_of,
+    stored_dtype,
+)
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
 from tfdbg_cli.dumps.tfdbg_dir.events import tensor_event
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
@@ -184,6 +190,16 @@ def test_a_dump_directory_is_read_and_written_as_ever(tmp_path):
         "_tfdbg_fetches_info_",
     }
     assert told(DebugDumpDir(tmp_path / "written")) == TOLD
+    fetches = (tmp_path / "written" / "_tfdbg_fetches_info_").read_bytes()
+    assert fetches == bytes.fromhex("3209 1207") + b"['y:0']"
+
+
+def test_what_only_fills_a_part_is_no_tensor():
+    entry = {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}
+    header = json.dumps({"x:0": entry, ".padding/4": entry, "__metadata__": {}}).encode()
+    found = entries_in(memoryview(len(header).to_bytes(8, "little") + header + bytes(8)))
+    begin = 8 + len(header)
+    assert found == {"x:0": PartEntry("U8", (4,), begin, begin + 4)}
 
 
 # TensorFlow's types.proto, from 1 on, and how safetensors has them.
