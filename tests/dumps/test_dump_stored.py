@@ -149,6 +149,24 @@ def test_a_run_folder_is_read_as_ever(tmp_path):
         found[1].get_tensor()
 
 
+def test_a_value_whose_line_says_more_than_most_is_checked_as_well(tmp_path):
+    for name, data in FILES.items():
+        (tmp_path / name).write_bytes(data)
+    lines = re.sub(',"crc32":"[0-9a-f]{8}"', "", INDEX).replace('"key"', '"note":"odd","key"')
+    (tmp_path / "tensors.jsonl").write_text(lines)
+    (tmp_path / "run.json").write_text(json.dumps(RUN))
+    assert told(RunFolderDump(tmp_path)) == TOLD
+    for name, at in (("tensors-00000.safetensors", 330), ("strings-00000.jsonl", 38)):
+        part = bytearray(FILES[name])
+        part[at] ^= 1
+        (tmp_path / name).write_bytes(part)
+    for name in ("a/y:1", "w:0"):
+        datum = RunFolderDump(tmp_path).by_tensor(name)[0]
+        assert datum.note == "odd"
+        with pytest.raises(DumpError, match="aren't those that were written"):
+            datum.get_tensor()
+
+
 def test_a_type_of_a_later_version_is_said_to_be_one(tmp_path):
     for name, data in FILES.items():
         (tmp_path / name).write_bytes(data)
