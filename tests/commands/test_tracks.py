@@ -47,7 +47,7 @@ def test_only_the_last_numbers_are_kept_in_their_order():
     assert (points.values == points.runs / 2).all()
 
 
-def test_numbers_that_are_elsewhere_are_read_when_somebody_looks():
+def test_numbers_that_are_elsewhere_are_read_when_somebody_looks(tmp_path):
     tracks, asked = Tracks(), []
 
     def read():
@@ -57,7 +57,9 @@ def test_numbers_that_are_elsewhere_are_read_when_somebody_looks():
     tracks.sources.append(read)
     assert not asked
     assert "1.5 at run 7" in text(offline(tracks), "track")
-    assert asked
+    assert asked == [1]
+    write_run_folder(MemoryDump(run_info=RunInfo(8, tracks=tracks)), tmp_path / "run")
+    assert asked == [1, 1]
 
 
 def test_the_list_has_a_sparkline_and_the_last_number_of_each():
@@ -193,19 +195,41 @@ def test_a_png_takes_matplotlib(tmp_path):
         assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
+def masked(data):
+    """The checksum of TensorFlow's records, bit by bit: CRC-32C, turned and moved."""
+    found = 0xFFFFFFFF
+    for byte in data:
+        found ^= byte
+        for _ in range(8):
+            found = (found >> 1) ^ (0x82F63B78 if found & 1 else 0)
+    found ^= 0xFFFFFFFF
+    return ((found >> 15 | found << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
 def test_scalars_for_tensorboard_are_records_with_checksums(tmp_path):
-    reply = offline(tracks_of(loss=[2.0, math.nan])).service.run(
-        f"plot --tensorboard {tmp_path}/logs"
-    )
-    assert "1 scalar(s) written" in reply.message.text
-    (file,) = (tmp_path / "logs").iterdir()
-    assert file.name.startswith("events.out.tfevents.")
-    data, lengths = file.read_bytes(), []
-    while data:
-        (size,) = struct.unpack_from("<Q", data)
-        lengths.append(size)
-        data = data[16 + size :]
-    assert len(lengths) == 3
+    tracks = tracks_of(loss=[2.0, math.nan, 1e300, -1e300])
+    for _ in range(2):  # none is in the way of another
+        reply = offline(tracks).service.run(f"plot --tensorboard {tmp_path}/logs")
+        assert "1 scalar(s) written" in reply.message.text
+        assert f"{tmp_path}/logs/events.out.tfevents." in reply.message.text
+    files = sorted((tmp_path / "logs").iterdir())
+    assert len(files) == 2
+    for file in files:
+        assert file.name.startswith("events.out.tfevents.")
+        data, numbers = file.read_bytes(), []
+        assert b"\x1a\x0dbrain.Event:2" in data[:40]  # the version, with its length
+        while data:
+            (size,) = struct.unpack_from("<Q", data)
+            record, behind = data[12 : 12 + size], data[12 + size : 16 + size]
+            assert data[8:12] == struct.pack("<I", masked(data[:8]))
+            assert behind == struct.pack("<I", masked(record))
+            numbers.append(struct.unpack("<f", record[-4:])[0])
+            if len(numbers) == 2:
+                value = b"\x0a\x0b\x0a\x04loss\x15" + struct.pack("<f", 2.0)
+                step = b"\x09" + struct.pack("<d", 101.0) + b"\x10\x01"
+                assert record == step + b"\x2a\x0d" + value
+            data = data[16 + size :]
+        assert repr(numbers[1:]) == "[2.0, nan, inf, -inf]"
 
 
 @pytest.mark.tensorflow
@@ -232,13 +256,53 @@ def test_tensorflow_reads_these_scalars(tmp_path):
 
 def test_run_folders_keep_the_numbers(tmp_path):
     tracks = tracks_of(loss=[2.0, math.nan, -math.inf, 0.1])
+    tracks.follow("top", "`x:0`.max()").add(5, math.inf, 7.0)
     tracks.marks = [Mark(3, True)]
     write_run_folder(MemoryDump(run_info=RunInfo(4, tracks=tracks)), tmp_path / "run")
     info = RunFolderDump(tmp_path / "run").run_info()
     points = info.tracks["loss"].points()
     assert points.runs.tolist() == [1, 2, 3, 4]
+    assert points.times.tolist() == [101.0, 102.0, 103.0, 104.0]
     assert repr(points.values.tolist()) == "[2.0, nan, -inf, 0.1]"
+    top = info.tracks["top"]
+    assert (top.expression, *map(list, top.points())) == ("`x:0`.max()", [5], [7.0], [math.inf])
     assert info.tracks.marks == [Mark(3, True)]
+
+
+def test_of_many_series_the_last_numbers_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("tfdbg_cli.dumps.series.stored._MOST_NUMBERS", 8)
+    monkeypatch.setattr("tfdbg_cli.dumps.series.stored._LEAST_NUMBERS", 3)
+    tracks = tracks_of(none=[], a=[1.0, 2.0, 3.0, 4.0], b=[5.0], c=[0.0])
+    write_run_folder(MemoryDump(run_info=RunInfo(4, tracks=tracks)), tmp_path / "run")
+    found = RunFolderDump(tmp_path / "run").run_info().tracks
+    kept = {name: [*map(list, found[name].points())] for name in found}
+    assert kept["a"] == [[2, 3, 4], [102.0, 103.0, 104.0], [2.0, 3.0, 4.0]]
+    assert [*kept] == ["a", "b", "c"] and kept["b"] == [[1], [101.0], [5.0]]
+
+
+def test_what_an_engine_tells_goes_on_and_stops_are_marked():
+    tracks = Tracks()
+    for run in (1, 2):
+        tracks.note("loss", run, run / 2)
+    assert tracks.follow("else").expression == ""
+    tracks.follow("mine", "1 + 1")
+    tracks.note("mine", 1, 0.0)  # somebody has asked for something else of this name
+    assert tracks["loss"].points().runs.tolist() == [1, 2] and not len(tracks["mine"])
+    for run in range(1003):
+        tracks.mark(run, is_bad=run % 2 == 1)
+    assert (len(tracks.marks), tracks.marks[0], tracks.marks[-1]) == (
+        1000,
+        Mark(3, True),
+        Mark(1002, False),
+    )
+
+
+def test_a_short_series_keeps_the_last_ones_too():
+    series = Series("loss", capacity=3)
+    for run in range(5):
+        series.add(run, run / 2, run + 0.5)
+    assert [*map(list, series.points())] == [[2, 3, 4], [2.5, 3.5, 4.5], [1.0, 1.5, 2.0]]
+    assert (series.count, len(series)) == (5, 3)
 
 
 @pytest.mark.parametrize(
@@ -250,6 +314,7 @@ def test_run_folders_keep_the_numbers(tmp_path):
         b'{"series": [{"runs": [1], "times": [], "values": [2]}, 7]}',
         b'{"series": [{"name": "a", "runs": [1, "x"], "times": [1, 1], "values": [1, 1]}]}',
         b'{"series": [{"name": "a", "runs": [-5], "times": [1], "values": [1]}]}',
+        b'{"series": [{"name": "a", "runs": [5], "times": [1], "values": [1%s]}]}' % (b"0" * 400),
     ],
 )
 def test_damaged_numbers_are_left_out(damage, tmp_path):

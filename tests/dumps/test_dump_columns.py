@@ -145,7 +145,10 @@ def test_a_list_parses_no_line_and_makes_few_tensors(tmp_path, monkeypatch):
 def test_tensors_are_made_once_and_counted_as_in_a_list(tmp_path):
     write_run_folder(many(30), tmp_path / "run")
     data = RunFolderDump(tmp_path / "run").data()
-    assert data[-1] is data[29] is list(data)[29] is data[10:][-1] is data[::-1][0]
+    assert (
+        data[0] is data[-30]
+        and data[-1] is data[29] is list(data)[29] is data[10:][-1] is data[::-1][0]
+    )
     assert [d.timestamp for d in reversed(data)] == [START + at for at in range(29, -1, -1)]
     assert [d.timestamp for d in data[3:20:5]] == [START + at for at in range(3, 20, 5)]
     assert (len(data), len(data[5:]), len(data[40:]), bool(data[40:])) == (30, 25, 0, False)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from directory_kit import CPU0
+from directory_kit import CPU0, CPU1
 from dump_samples import START
 
 from tfdbg_cli.common.errors import DumpError
@@ -13,13 +13,14 @@ from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.proto import wire
 from tfdbg_cli.dumps.proto.graph_def import NodeDef
 from tfdbg_cli.dumps.proto.tensor_proto import tensor_chunks
+from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import (
     DebugDumpDir,
     DebugTensorDatum,
     extract_core_metadata_from_event_proto,
     load_tensor_from_event,
 )
-from tfdbg_cli.dumps.tfdbg_dir.events import message_event, tensor_event
+from tfdbg_cli.dumps.tfdbg_dir.events import Event, graph_event, message_event, tensor_event
 
 
 def test_a_missing_root_is_an_oserror(tmp_path):
@@ -80,7 +81,7 @@ def test_a_datum_is_made_from_its_path(maker):
     assert (datum.node_name, datum.output_slot, datum.debug_op) == ("scope/x", 2, "DebugIdentity")
     assert (datum.tensor_name, datum.device_name) == ("scope/x:2", CPU0)
     assert (datum.timestamp, datum.extended_timestamp) == (START, f"{START}-3")
-    assert datum.file_path == str(path)
+    assert (datum.file_path, datum.execution, datum.note) == (str(path), 0, "")
     assert datum.get_tensor() == 5.0
     assert str(datum) == f"{{DebugTensorDatum ({CPU0}) scope/x:2 @ DebugIdentity @ {START}}}"
     gone = DebugTensorDatum(str(maker.root), "_tfdbg_device_,cpu_0/y_0_DebugIdentity_1")
@@ -93,6 +94,11 @@ def test_the_file_tells_a_device_that_the_folder_does_not(maker):
     device = "/job:a/replica:0/strange_part:7_b"
     maker.tensor("x", device=device)
     assert maker.open().devices() == [device]
+    first = maker.tensor("a", device=device)
+    first.write_bytes(first.read_bytes()[:-20])
+    dump = maker.open()
+    assert dump.devices() == [device]
+    assert [datum.device_name for datum in dump.data()] == [device, device]
 
 
 def test_a_large_value_is_mapped_and_may_be_changed(maker):
@@ -154,7 +160,7 @@ def test_a_graph_of_another_process_may_be_given(maker):
 
 def test_core_metadata_and_infos(maker):
     text = (
-        '{"global_step":-1,"session_run_index":4,"executor_step_index":0,'
+        '{"global_step":-1,"session_run_index":4,"executor_step_index":6,'
         '"input_names":["ph:0"],"output_names":["inv:0"],"target_nodes":["train"]}'
     )
     name = "_tfdbg_core_metadata_sessionrun00000000000004_5"
@@ -163,7 +169,7 @@ def test_core_metadata_and_infos(maker):
     (maker.root / "_tfdbg_fetches_info_").write_bytes(b"".join(message_event(fetches)))
     maker.tensor("_arg_ph_0_0", 7.0)
     dump = maker.open()
-    assert dump.core_metadata[:3] == (-1, 4, 0)
+    assert dump.core_metadata[:3] == (-1, 4, 6)
     assert dump.core_metadata.target_nodes == ["train"]
     assert dump.run_fetches_info == fetches
     info = dump.run_info()
@@ -171,13 +177,15 @@ def test_core_metadata_and_infos(maker):
     assert dict(info.feeds) == {"ph:0": 7.0}
     (maker.root / name).unlink()
     assert maker.open().run_info().fetches == ["inv:0"]
+    assert maker.open().run_info().engine == info.engine == "tensorflow"
     feeds = "odict_keys([<tf.Tensor 'ph:0' shape=(2, 2) dtype=float32>])"
     (maker.root / "_tfdbg_feed_keys_info_").write_bytes(b"".join(message_event(feeds)))
     assert dict(maker.open().run_info().feeds) == {"ph:0": 7.0}
 
 
 def test_tracebacks_come_from_the_python_graph(maker):
-    maker.graph([NodeDef("a", "Const", device=CPU0), NodeDef("_arg_x_0_0", "_Arg", device=CPU0)])
+    names = [("a", "Const"), ("b", "Const"), ("_arg_x_0_0", "_Arg")]
+    maker.graph([NodeDef(name, op, device=CPU0) for name, op in names])
     dump = maker.open()
     with pytest.raises(LookupError, match="Python graph is not available"):
         dump.node_traceback("a")
@@ -186,6 +194,7 @@ def test_tracebacks_come_from_the_python_graph(maker):
     ops = [
         SimpleNamespace(name="a", traceback=stack),
         SimpleNamespace(name="x", traceback=stack[:1]),
+        SimpleNamespace(name="b", traceback=[("g.py", 0, "f")]),
     ]
     dump.set_python_graph(SimpleNamespace(get_operations=lambda: ops))
     assert dump.node_traceback("a:0") == tuple(stack)
@@ -196,8 +205,9 @@ def test_tracebacks_come_from_the_python_graph(maker):
         ("lib.py", 9, ""),
     ]
     assert dump.graph().node("x").frames[0].function == "main"
-    with pytest.raises(KeyError, match='Cannot find node "b"'):
-        dump.node_traceback("b")
+    assert dump.graph().node("b").frames == (Frame("g.py", 0, "f", ""),)
+    with pytest.raises(KeyError, match='Cannot find node "c"'):
+        dump.node_traceback("c")
     assert dump.python_graph is not None
 
 
@@ -208,7 +218,33 @@ def test_events_are_read_from_bytes():
     ((first, last),) = [(a, b) for number, _, a, b in wire.fields(event) if number == 5]
     summary = wire.put_message(5, [wire.put_varint(7, 1), event[first:last]])
     assert load_tensor_from_event(b"".join(summary)) == 5
+    summary = wire.put_message(5, [wire.put_text(2, "behind"), event[first:last]])
+    assert load_tensor_from_event(b"".join(summary)) == 5
+    value = [wire.put_varint(99, 1), *wire.put_message(8, tensor_chunks(np.array(7)))]
+    assert load_tensor_from_event(b"".join(wire.put_message(5, wire.put_message(1, value)))) == 7
+    for damaged in (b"\xff", wire.put_bytes(1, wire.put_text(2, "{nonsense"))):
+        value = wire.put_message(1, [wire.put_bytes(9, damaged)])
+        assert Event(memoryview(b"".join(wire.put_message(5, value)))).device_name == ""
+    graph = wire.put_bytes(1, wire.put_text(1, "a"))
+    behind = b"".join([*graph_event([graph], START), wire.put_varint(2, 7)])
+    assert bytes(Event(memoryview(behind)).graph_def) == graph
+    message = SimpleNamespace(SerializeToString=lambda: event)  # as one of TensorFlow's
+    assert load_tensor_from_event(message) == 5
+    assert Event(memoryview(event)).watch_key == "a:0:DebugIdentity"
+    assert Event(memoryview(event)).device_name == CPU0
+    assert Event(memoryview(told := b"".join(message_event("hi", START)))).device_name == ""
+    assert (Event(memoryview(told)).message, Event(memoryview(told)).watch_key) == ("hi", "")
     told = b"".join(message_event("hello", START))
     assert told.startswith(wire.put_double(1, START))
     with pytest.raises(DumpError):
         extract_core_metadata_from_event_proto(event)
+    with pytest.raises(DumpError, match="something is missing"):
+        extract_core_metadata_from_event_proto(b"".join(message_event('{"global_step":1}')))
+
+
+def test_dumps_of_two_devices_are_in_the_order_of_time(maker):
+    maker.tensor("late", time=START + 5, device=CPU0)
+    maker.tensor("early", time=START, device=CPU1)
+    maker.tensor("between", time=START + 2, device=CPU0)
+    names = [datum.node_name for datum in maker.open().data()]
+    assert names == ["early", "between", "late"]

@@ -9,10 +9,11 @@ from directory_kit import CPU0, Maker, watched
 from dump_samples import START, same
 
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.dumps.files import read_file
+from tfdbg_cli.dumps.files import is_inside, read_file
 from tfdbg_cli.dumps.proto.graph_def import NodeDef
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import load_tensor_from_event_file
 from tfdbg_cli.dumps.tfdbg_dir.events import message_event
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
 
 def test_contradictions_are_warnings(maker):
@@ -111,6 +112,7 @@ def test_foreign_and_empty_files_are_named(maker):
     (good.parent / "notes.txt").write_text("hello")
     (good.parent / "empty_0_DebugIdentity_5").touch()
     (good.parent / ".hidden").touch()
+    (maker.root / ".hidden").touch()
     (maker.root / "README").write_text("x")
     os.mkfifo(good.parent / "pipe_0_DebugIdentity_5")
     dump = maker.open()
@@ -135,7 +137,7 @@ def test_many_problems_are_summed_up(maker):
         (folder / f"junk{number}").touch()
     dump = maker.open()
     assert len(dump.warnings) < 30
-    assert "480 more problems" in dump.warnings[-1]
+    assert dump.warnings[-1].startswith("480 more problems of this kind in ")
 
 
 def test_a_file_cut_anywhere_is_named_or_right(maker):
@@ -258,3 +260,37 @@ def test_a_loop_is_none_where_only_its_way_back_was_watched(maker):
     dump = maker.open()
     dump.graph()
     assert dump.warnings == []
+
+
+def test_a_tensor_dumped_again_hides_no_later_contradiction(maker):
+    maker.graph([NodeDef("a", "Const", device=CPU0)])
+    for at, name in enumerate(["a", "a", "b", "b", "c"]):
+        maker.tensor(name, time=START + at)
+    dump = maker.open()
+    dump.graph()
+    assert [line.split('"')[1] for line in dump.warnings] == ["b", "c"]
+
+
+def test_a_path_that_no_file_can_have_is_a_dump_error(tmp_path):
+    path = f"{tmp_path}/a\0b"
+    assert not is_inside(path, tmp_path)
+    with pytest.raises(DumpError, match="can't be read: embedded null byte"):
+        read_file(path)
+    with pytest.raises(DumpError, match="leads out of the dump"):
+        read_file(path, f"{tmp_path}/other")
+
+
+@pytest.mark.parametrize("op", ["Enter", "NextIteration", "Identity"])
+def test_what_enters_a_loop_or_goes_round_in_it_may_come_late(maker, op, tmp_path):
+    maker.graph([NodeDef("a", op, device=CPU0), NodeDef("b", "Neg", ["a"], CPU0)])
+    maker.tensor("b", time=START)
+    maker.tensor("a", time=START + 9)
+    dump = maker.open()
+    dump.graph()
+    late = op == "Identity"
+    assert dump.warnings == [f"b was dumped before its input a on {CPU0}."] * late
+    write_dump_directory(dump, tmp_path / "copy")
+    times = {
+        each.node_name: each.timestamp - START for each in Maker(tmp_path / "copy").open().data()
+    }
+    assert times == {"a": 9, "b": 10 if late else 0}

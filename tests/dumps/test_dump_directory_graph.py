@@ -6,6 +6,7 @@ from dump_samples import START
 
 from tfdbg_cli.dumps.proto.graph_def import NodeDef
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import WatchKeyDoesNotExistInDebugDumpDirError
+from tfdbg_cli.dumps.tfdbg_dir.partition import has_ref_output
 
 
 def send_and_receive(name, tensor):
@@ -63,6 +64,27 @@ def test_the_newest_graph_is_the_runs(maker):
     assert maker.open().graph().node("a").op_type == "New"
 
 
+def test_what_other_executors_of_a_run_have_done_is_there_once(maker):
+    first = [NodeDef("a", "Old"), NodeDef("b", "Neg", ["a"])]
+    for number, nodes in ((1, first), (2, [NodeDef("a", "Const"), NodeDef("c", "Neg", ["a"])])):
+        maker.graph(nodes, number=number)
+    dump = maker.open()
+    assert dump.nodes() == ["a", "c", "b"] and dump.node_op_type("a", CPU0) == "Const"
+    assert dump.graph().node("b").inputs == ("a:0",)
+
+
+def test_a_graph_that_is_damaged_leaves_the_others(maker):
+    maker.graph([NodeDef("a", "Const", device=CPU0)], number=1)
+    for number in (2, 3):
+        path = maker.graph([NodeDef("b", "Const", device=CPU0)], number=number)
+        path.write_bytes(path.read_bytes()[:-3])
+    dump = maker.open()
+    assert dump.nodes() == ["a"]
+    assert [line.partition(" is damaged")[0][-18:] for line in dump.warnings] == [
+        f"hash{number}_{START}"[-18:] for number in (3, 2)
+    ]
+
+
 def test_who_reads_a_node_and_who_waits_for_it(maker):
     nodes = [NodeDef("a", "Const", device=CPU0), NodeDef("reads", "Neg", ["a"], CPU0)]
     maker.graph([*nodes, NodeDef("waits", "NoOp", ["^a"], CPU0)])
@@ -110,6 +132,10 @@ def test_a_node_on_several_devices_needs_the_device(maker):
         dump.node_exists("only", "/gpu:0")
     with pytest.raises(ValueError, match="Invalid device name"):
         dump.nodes("/gpu:0")
+    with pytest.raises(ValueError, match="Invalid device name"):
+        dump.node_op_type("v", "/gpu:0")
+    with pytest.raises(ValueError, match="None of the 1 device"):
+        dump.node_op_type("only", CPU1)
     found = dump.find(lambda datum, value: True, device_name=CPU1)
     assert [datum.device_name for datum in found] == [CPU1]
     with pytest.raises(ValueError, match="no device named"):
@@ -127,7 +153,7 @@ def test_find_takes_both_kinds_of_arguments(maker):
         return [d.node_name for d in dump.find(lambda d, value: value >= 0, *args, **options)]
 
     assert names() == ["a1", "a2", "b1"]
-    assert names(2) == ["a1", "a2"]
+    assert (names(1), names(2)) == (["a1"], ["a1", "a2"])
     assert names(0, CPU0) == ["a1", "a2", "b1"]
     assert names(exclude_node_names="a") == ["b1"]
     assert names(0, None, "1") == ["a1", "a2", "b1"]
@@ -232,3 +258,78 @@ def test_a_feed_that_was_dumped_several_times_is_numbered(maker):
     found = maker.open().by_tensor("x:0")
     assert [datum.execution for datum in found] == [0, 1, 2]
     assert [float(datum.get_tensor()) for datum in found] == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("sent", "waits", "source"),
+    [
+        ("a/ctrl/_2", ["^a"], "a"),
+        ("a/_2", ["^a"], "a"),
+        ("other/ctrl/_2", ["^a"], "a"),
+        ("_retval_a", ["^a"], "b/_5"),  # a value: no constant that only waits
+        ("c/_2", ["^a"], "b/_5"),
+        ("a/_2", ["^a", "^c"], "b/_5"),
+        ("a/_2", [], "b/_5"),
+    ],
+)
+def test_what_waits_for_a_node_of_another_device_waits_for_that(maker, sent, waits, source):
+    send, receive = send_and_receive("edge", sent)
+    send.input[:] = [sent]
+    lost = NodeDef("lost", "_Send", [], CPU0)
+    nodes = [NodeDef("a", "Const"), NodeDef("c", "Const"), NodeDef(sent, "Const", waits)]
+    maker.graph([*nodes, lost, send])
+    through = NodeDef("b/_5", "Identity", [receive.name], CPU1)
+    maker.graph([receive, through, NodeDef("b", "NoOp", ["^b/_5"], CPU1)], CPU1)
+    assert maker.open().graph().node("b").control_inputs == (source,)
+
+
+@pytest.mark.parametrize(
+    ("op", "has_one"),
+    [
+        ("VariableV2", True),
+        ("ApplyAdam", True),
+        ("SparseApplyFtrl", True),
+        ("ScatterNdAdd", True),
+        ("ScatterNd", False),
+        ("ScatterNdNonAliasingAdd", False),
+        ("ResourceApplyAdam", False),
+        ("MatMul", False),
+    ],
+)
+def test_which_ops_hand_out_references(op, has_one):
+    assert has_ref_output(op) is has_one
+
+
+def test_a_walk_goes_on_behind_what_it_knows(maker):
+    nodes = [
+        NodeDef("src", "Const"),
+        NodeDef("merge", "Merge", ["src"]),
+        NodeDef("far", "Neg", ["src"]),
+        NodeDef("sum", "AddN", ["merge", "merge:1", "far"]),
+        NodeDef("first", "AddN", ["far", "merge"]),
+    ]
+    maker.graph(nodes)
+    dump = maker.open()
+    assert dump.transitive_inputs("merge") == []
+    assert dump.transitive_inputs("first") == ["far", "src", "merge"]
+    assert dump.find_some_path("src", "sum") == ["src", "far", "sum"]
+    assert dump.transitive_inputs("sum") == ["merge", "far", "src"]
+
+
+def test_copies_that_the_graph_does_not_have_are_told_by_their_names(maker):
+    names = ["__copy_a_0", "__copy_a_b_1", "__copy_odd", "__copy_a_x", "__copy__1", "^a"]
+    maker.graph([NodeDef("a", "Const"), NodeDef("b", "Pack", names)])
+    assert maker.open().node_inputs("b") == ["a", "a_b:1", *names[2:5]]
+
+
+def test_a_value_that_can_not_be_read_is_told_to_who_asks(maker):
+    maker.tensor("a", 1.0)
+    path = maker.tensor("cut", 2.0, time=START + 1)
+    path.write_bytes(path.read_bytes()[:-3])
+    dump, told = maker.open(), []
+    (found,) = dump.find(lambda datum, value: True, on_error=lambda *each: told.append(each))
+    assert found.node_name == "a"
+    ((datum, error),) = told
+    assert datum.node_name == "cut" and "cut_0_DebugIdentity" in error.message
+    assert [each.node_name for each in dump.watch_key_to_data("a:0:DebugIdentity")] == ["a"]
+    assert dump.watch_key_to_data("b:0:DebugIdentity") == []

@@ -9,6 +9,7 @@ from tfdbg_cli.dumps.proto import wire
 from tfdbg_cli.dumps.proto.attr_values import AttrValue, encode_text, render
 from tfdbg_cli.dumps.proto.graph_def import graph_chunks, graph_of, node_def_of, parse_graph_def
 from tfdbg_cli.dumps.proto.tensor_proto import put_shape, tensor_chunks
+from tfdbg_cli.dumps.tfdbg_dir.reconstruct import reconstruct_non_debug_graph_def
 
 
 def to_bytes(graph):
@@ -38,6 +39,10 @@ def read(data):
         (wire.put_bytes(1, wire.put_text(2, "a") + wire.put_text(2, "")), '["a", ""]'),
         (wire.put_bytes(1, wire.put_packed_varints(6, [1, 3])), "[float32, int32]"),
         (wire.put_bytes(10, wire.put_text(1, "body")), "body"),
+        (wire.put_bytes(10, b""), ""),
+        (wire.put_bytes(10, wire.put_varint(2, 1) + wire.put_text(1, "f")), "f"),
+        (wire.put_bytes(1, wire.put_bytes(9, wire.put_text(1, "f"))), "[f]"),
+        (wire.put_bytes(1, wire.put_bytes(99, b"?")), "[]"),
         (b"", ""),
         (b"\x0a\x70", "<damaged: Field 1 needs 112 bytes, but only 0 are there.>"),
     ],
@@ -139,6 +144,33 @@ def test_a_graph_round_trips():
         assert (other.inputs, other.control_inputs) == (node.inputs, node.control_inputs)
         assert dict(other.attributes) == dict(node.attributes)
     assert to_bytes(found) == to_bytes(graph)
+
+
+class Message:
+    """As TensorFlow's."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def SerializeToString(self):
+        return self.data
+
+    FromString = classmethod(lambda cls, data: cls(data))
+
+
+def test_what_a_graph_has_besides_is_kept():
+    library, version = wire.put_bytes(2, b"functions"), wire.put_varint(3, 21)
+    node = wire.put_text(1, "a") + wire.put_text(2, "Const")
+    more = wire.put_bytes(6, b"debug info") + wire.put_bytes(7, b"type")
+    data = wire.put_bytes(1, node + more) + library + version
+    found = parse_graph_def(data)
+    assert found.rest == library + version and found.node[0].rest == more
+    assert parse_graph_def(found.SerializeToString()) == found
+    debugged = wire.put_bytes(1, wire.put_text(1, "__copy_a_0") + wire.put_text(2, "Copy")) + data
+    for form in (debugged, bytearray(debugged), memoryview(debugged), parse_graph_def(debugged)):
+        assert reconstruct_non_debug_graph_def(form) == found
+    message = Message(debugged)
+    assert reconstruct_non_debug_graph_def(message).data == found.SerializeToString()
 
 
 def test_a_graph_cut_anywhere_is_a_dump_error_or_a_part_of_it():

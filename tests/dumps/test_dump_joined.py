@@ -1,11 +1,13 @@
 """Several dumps of one run seen as one."""
 
+import copy
 import re
 
 import numpy as np
 import pytest
 
-from tfdbg_cli.dumps.dump import RunError, RunInfo
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -53,7 +55,9 @@ def test_names_devices_and_the_order_of_time_tell_the_ranks_apart():
     assert {d.device_name for d in joined.by_tensor("rank_1/log:0")} == {
         DEVICE.replace("task:0", "task:1")
     }
-    assert joined.op_type("rank_1/log") == "log"
+    assert copy.copy(joined.data()[0]).tensor_name == joined.data()[0].tensor_name
+    assert not hasattr(joined.data()[0], "nothing_that_a_tensor_knows")
+    assert (joined.op_type("rank_1/log"), joined.op_type("rank_7/log")) == ("log", "")
     assert joined.by_tensor("log:0") == []
     assert part_of("rank_12/a/b:0") == (12, "a/b:0")
     assert part_of("a/b") == (None, "a/b")
@@ -103,6 +107,9 @@ def test_the_error_that_names_an_op_comes_before_those_that_follow_from_it():
     assert info is not None
     assert info.error is not None
     assert info.error.op_name == "rank_1/log"
+    vague = RunError("RuntimeError", "no")
+    told = JoinedDump({0: rank_dump(1, error=vague)}).run_info()
+    assert told is not None and told.error is not None and told.error.op_name == ""
     assert info.error.message.splitlines() == [
         "On rank 1: bad shapes",
         "On rank 0: RuntimeError: Connection closed by peer",
@@ -131,6 +138,22 @@ def test_a_folder_of_ranks_opens_as_the_last_run_of_all(tmp_path):
     assert names(alone) == ["x:0", "log:0", "sync:0", "step:0"]
 
 
+def test_a_rank_that_has_written_nothing_of_the_run_is_left_out(tmp_path):
+    for rank, number in ((0, 1), (0, 2), (1, 1)):
+        path = tmp_path / f"rank_{rank}" / f"run_{number:06d}"
+        path.parent.mkdir(exist_ok=True)
+        write_run_folder(rank_dump(1), path)
+    empty = tmp_path / "rank_1" / "run_000002"
+    empty.mkdir()
+    joined = open_dump(tmp_path)
+    assert {name.partition("/")[0] for name in names(joined)} == {"rank_0"}
+    assert joined.warnings[0].startswith(f"Rank 1 can't be opened: {empty} is empty")
+    for path in (tmp_path / "rank_0" / "run_000002").iterdir():
+        path.unlink()
+    with pytest.raises(UserError, match="is empty"):
+        open_dump(tmp_path)
+
+
 def test_a_part_that_is_damaged_leaves_the_others(tmp_path):
     for rank in (0, 1):
         path = tmp_path / f"rank_{rank}" / "run_000001"
@@ -156,12 +179,17 @@ def view_dump():
         "bytes": whole.view(np.int32),
         "elsewhere": whole.copy() + 1,
     }
-    nodes = [Node("w", "Parameter"), *(Node(name, "view", ["w:0"]) for name in views)]
+    # They are views of a view that wasn't dumped.
+    nodes = [Node("w", "Parameter"), Node("passed", "view", ["w:0"])]
+    nodes += [Node(name, "view", ["passed:0"]) for name in views]
+    nodes += [Node("queue", "Queue"), Node("lost", "view", ["queue:0"])]
     dump = MemoryDump(Graph(nodes))
     dump.add("w", 0, whole, timestamp=1)
     for name, value in views.items():
         dump.add(name, 0, value, timestamp=2).is_view = True
-    return dump, views
+    dump.add("queue", 0, InconvertibleTensorProto("a queue"), timestamp=3)
+    dump.add("lost", 0, np.arange(3), timestamp=4).is_view = True
+    return dump, views | {"lost": np.arange(3)}
 
 
 def test_views_are_read_back_without_having_been_written(tmp_path):

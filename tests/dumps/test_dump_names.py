@@ -1,3 +1,5 @@
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,3 +125,26 @@ def test_the_name_of_a_tensor_is_its_node_and_its_slot(name, node, slot):
     assert node_name_of(f"^{name}") == node
     assert tensor_name_of(name) == (f"{name}:0" if slot is None else name)
     assert parse_watch_key(f"{name}:DebugNanCount") == (node, slot, "DebugNanCount")
+
+
+@pytest.mark.parametrize(
+    ("folder", "device"),
+    [
+        ("_tfdbg_device_,job_x,replica_0,task_0,device_GPU", "/job:x/replica:0/task:0/device:GPU"),
+        ("_tfdbg_device_device_CPU_0", "device:CPU:0"),
+        ("_tfdbg_device_,a_b_c", "/a:b_c"),
+        ("_tfdbg_device_,job_a,device_XLA_GPU", "/job:a/device:XLA:GPU"),
+    ],
+)
+def test_in_other_device_names_the_first_underscore_is_the_colon(folder, device):
+    assert device_path_to_device_name(f"/there/{folder}") == device
+
+
+def test_slashes_that_are_one_too_many_are_left_out():
+    assert encode_node_name("a//b///c/d") == "a/b/c/d"
+
+
+def test_half_of_a_character_in_a_name_is_no_trouble():
+    names = [file_node_name(name) for name in ("a\udcff", "a\ud800/b", "a\udcff" * 200)]
+    assert len(set(names)) == 3
+    assert all(os.fsencode(name) for name in names)

@@ -3,7 +3,7 @@ from directory_kit import CPU0
 from dump_samples import START
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.dumps.open import list_runs, open_dump
+from tfdbg_cli.dumps.open import are_of_dump, find_runs, is_dump, list_runs, open_dump
 from tfdbg_cli.dumps.proto.graph_def import NodeDef
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
@@ -16,6 +16,19 @@ def test_each_kind_is_recognised(dump, tmp_path):
     assert isinstance(open_dump(tmp_path / "a"), RunFolderDump)
     assert isinstance(open_dump(str(tmp_path / "b")), DebugDumpDir)
     assert list_runs(tmp_path / "a") == [tmp_path / "a"]
+    assert [is_dump(tmp_path / name) for name in ("a", "b", "", "none")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    kinds = (
+        ["run.json"],
+        ["_tfdbg_device_,job_a"],
+        ["tensors-00000.safetensors"],
+        ["a.safetensors"],
+    )
+    assert [*map(are_of_dump, kinds)] == [True, True, True, False]
 
 
 def test_a_session_root_lists_its_runs_in_time_order(dump, tmp_path):
@@ -26,6 +39,8 @@ def test_a_session_root_lists_its_runs_in_time_order(dump, tmp_path):
     (tmp_path / "run_1000_11").write_text("no folder")
     (tmp_path / "run_1000_10" / "README").write_text("a stranger")
     assert [path.name for path in list_runs(tmp_path)] == names
+    (tmp_path / "run_1000_12").symlink_to("run_1000_12")  # leads nowhere
+    assert [path.name for path in find_runs(tmp_path)] == names
     last = open_dump(tmp_path)
     assert len(last.data()) == len(open_dump(tmp_path / names[-1]).data())
     assert "holds 3 runs" in last.warnings[0] and "run_1000_10" in last.warnings[0]
@@ -43,10 +58,11 @@ def test_nothing_is_validated_that_nobody_wants_validated(maker):
     maker.graph([NodeDef("a", "Const", device=CPU0), NodeDef("b", "Neg", ["a"], CPU0)])
     maker.tensor("a", time=START + 9)
     maker.tensor("b", time=START)
-    for validate in (True, False):
-        dump = open_dump(maker.root, validate=validate)
+    for options in ({}, {"validate": True}, {"validate": False}):
+        dump = open_dump(maker.root, **options)
         dump.graph()
-        assert any("before its input" in line for line in dump.warnings) == validate
+        is_told = any("before its input" in line for line in dump.warnings)
+        assert is_told == options.get("validate", True)
 
 
 def test_a_root_with_one_run_opens_it(dump, tmp_path):
@@ -62,6 +78,8 @@ def test_what_is_no_dump_is_said(dump, tmp_path):
         open_dump(tmp_path / "empty")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
+    (tmp_path / "other" / "model.safetensors").touch()
+    (tmp_path / "other" / "tensors-notes.txt").touch()
     with pytest.raises(UserError, match="holds no dump") as caught:
         open_dump(tmp_path / "other")
     assert "tensors.jsonl" in caught.value.hint

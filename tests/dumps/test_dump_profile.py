@@ -10,6 +10,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.profile import CodeLine, Profile, ProfileEntry, is_profile_only, place_of
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
+from tfdbg_cli.dumps.run_folder.profile_file import read_profile
 from tfdbg_cli.dumps.sources import Frame
 
 FRAMES = (Frame("/home/me/train.py", 7, "main"), Frame("/x/site-packages/lib.py", 3, "add"))
@@ -57,6 +58,13 @@ def test_a_profile_is_the_same_again(folder):
     assert told(found) == told(make_dump().profile())
     assert len(found) == 2
     assert [entry.node for entry in found] == ["a", "b"]
+    head = json.loads((folder / "profile.jsonl").read_text().splitlines()[0])
+    assert (head["format"], head["version"]) == ("tfdbg_cli profile", 1)
+    same = ProfileEntry("a", "Mul", 0.0, 1.0, 2.0, runtime_name="a", kernel="Mul")
+    plain = ProfileEntry("a", "Mul", 0.0, 1.0, 2.0)
+    for entry in (same, plain):  # what says nothing more
+        assert (entry.runtime_name, entry.kernel, entry.place) == ("", "", None)
+    assert repr(plain) == "ProfileEntry('a', 'Mul', 2us)"
     assert is_profile_only(dump)
     assert dump.run_info().call_count == 4
     assert dump.run_info().feeds["x:0"].tolist() == [1.0]
@@ -155,3 +163,11 @@ def test_a_later_version_is_read_as_far_as_possible(folder):
     dump = RunFolderDump(folder)
     assert len(dump.profile()) == 2
     assert any("version 2; this tfdbg_cli knows version 1" in text for text in dump.warnings)
+
+
+def test_an_empty_file_promises_nothing(tmp_path):
+    told = []
+    (tmp_path / "profile").touch()
+    assert len(read_profile(tmp_path / "profile", told.append)) == 0 and told == []
+    assert len(read_profile(tmp_path / "none", told.append)) == 0
+    assert told == [f"{tmp_path}/none is gone."]

@@ -338,6 +338,8 @@ def test_a_lost_index_is_replaced_by_the_parts_own_headers(dump, folder):
     assert len(found.by_tensor("loop:0")) == 12
     assert found.run_info().feeds["x:0"].tolist() == [[1.0, 2.0]]
     assert [value.get_tensor() for value in found.by_tensor("loop:0")] == list(range(12))
+    assert (found.by_tensor("w:0")[0].nbytes, found.data()[0].debug_op) == (16, "DebugIdentity")
+    assert found.op_type("h/Relu") == "Relu"  # as the graph has it
     assert [datum.tensor_name for datum in found.data()][:3] == ["x:0", "w:0", "h/MatMul:0"]
 
 
@@ -356,8 +358,11 @@ def test_a_damaged_line_loses_one_tensor(folder):
     path.write_text("".join(lines))
     found = RunFolderDump(folder)
     assert len(found.data()) == 16
-    assert any("line 3 is left out" in line for line in found.warnings)
+    assert any(f"{path} is damaged: line 3 is left out" in line for line in found.warnings)
     assert any("no place in this folder" in line for line in found.warnings)
+    assert not any("are missing" in line for line in found.warnings)
+    path.write_text("".join(lines[:5] + lines[6:]))
+    assert any("2 tensors are missing" in line for line in RunFolderDump(folder).warnings)
 
 
 @settings(deadline=None, max_examples=150)
@@ -471,6 +476,7 @@ def test_an_error_after_the_run_has_its_place_in_the_program():
     assert (found.type_name, found.message, found.is_late) == ("ValueError", "late", True)
     assert found.file == __file__ and found.line
     assert late_error(SystemExit(1)) is None
+    assert late_error(ValueError("raised nowhere")).file == __file__
 
 
 def test_addresses_are_told_from_paths(tmp_path):

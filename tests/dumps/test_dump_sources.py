@@ -2,17 +2,20 @@
 
 import contextlib
 import importlib
+import json
 import linecache
 import os
 import subprocess
 import sys
 import time
+import traceback
 import types
 import zipfile
 
+import numpy as np
 import pytest
 
-from tfdbg_cli.dumps import source_text
+from tfdbg_cli.dumps import source_text, sources
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.source_text import (
     CHANGED,
@@ -24,11 +27,16 @@ from tfdbg_cli.dumps.source_text import (
 from tfdbg_cli.dumps.sources import (
     Frame,
     Sources,
+    capture_stack,
+    is_debugger_path,
     is_library_path,
     own_frame,
     own_place,
+    show_program_only,
     user_frame,
+    without_debugger,
 )
+from tfdbg_cli.engines import numpy as numpy_engine
 
 OLD = time.time() - 3600
 
@@ -63,6 +71,14 @@ def test_an_error_comes_from_the_innermost_line_of_the_users():
     assert abs(place[1] - line) <= 2
     assert own_place(ValueError("never raised"), sys._getframe())[0] == __file__
     assert own_place(ValueError("never raised"), None) == ("", 0)
+
+
+def test_an_error_that_left_only_a_library_so_far_comes_from_who_called_it():
+    with pytest.raises(json.JSONDecodeError) as caught:
+        json.loads("{")
+    inside = caught.value.with_traceback(caught.value.__traceback__.tb_next)
+    assert not own_place(ValueError("raised nowhere"))[0]
+    assert own_place(inside)[0] == __file__
 
 
 def test_lines_end_where_python_ends_them():
@@ -121,6 +137,18 @@ def test_a_module_that_was_written_and_then_imported_has_not_changed(tmp_path, m
         # It was taken when the Sources were made, not when somebody asked.
         write(tmp_path / "tfdbg_written_now.py", b"y = 2\n", when + 10)
         assert sources.lines(path) == ["x = 1"]
+    finally:
+        del sys.modules[module.__name__]
+
+
+def test_a_module_that_was_edited_after_its_import_has_changed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = write(tmp_path / "tfdbg_edited_now.py", b"x = 1\n")
+    module = importlib.import_module("tfdbg_edited_now")
+    try:
+        write(tmp_path / "tfdbg_edited_now.py", b"y = 2\n", time.time() + 10)
+        assert Sources().note(path) == CHANGED
     finally:
         del sys.modules[module.__name__]
 
@@ -251,3 +279,59 @@ def test_reading_a_hundred_modules_is_not_noticed(tmp_path):
     )
     first, second = map(float, done.stdout.split())
     assert first < 1 and second < 0.01
+
+
+@pytest.mark.parametrize(
+    ("path", "is_library"),
+    [
+        (sources.__file__, True),
+        (numpy_engine.__file__, True),
+        (os.__file__, True),
+        (np.__file__, True),
+        ("C:\\Python\\Lib\\site-packages\\mine\\model.py", True),
+        ("/usr/lib/python3/dist-packages/mine.py", True),
+        ("/tmp/__autograph_generated_file7.py", True),
+        ("<frozen importlib._bootstrap>", True),
+        ("<string>", False),
+        ("C:\\Users\\me\\train.py", False),
+        ("/home/me/site-packages.py", False),
+        (__file__, False),
+    ],
+)
+def test_whose_a_file_is(path, is_library):
+    assert is_library_path(path) is is_library
+    is_ours = path in (sources.__file__, "<frozen importlib._bootstrap>")
+    assert is_debugger_path(path) is is_ours
+
+
+def test_a_stack_has_the_outermost_frame_first_and_none_of_a_framework():
+    def inner():
+        return capture_stack(sys._getframe()), capture_stack(
+            sys._getframe(), os.path.dirname(__file__)
+        )
+
+    whole, rest = inner()
+    own = [(frame.file, frame.function) for frame in whole if frame.file == __file__]
+    assert own == [
+        (__file__, "test_a_stack_has_the_outermost_frame_first_and_none_of_a_framework"),
+        (__file__, "inner"),
+    ]
+    assert whole[-1].function == "inner" and whole[-1].line == inner.__code__.co_firstlineno + 1
+    assert rest == tuple(frame for frame in whole if frame.file != __file__) and rest
+
+
+def test_an_error_is_shown_with_the_frames_of_the_program():
+    dump = MemoryDump()
+    dump.add("x", 0, np.array(1))
+
+    def files(error):
+        return [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        dump.find(lambda datum, value: 1 / 0)
+    before = files(caught.value)
+    shown = without_debugger(caught.value.__traceback__)
+    assert [frame.f_code.co_filename for frame, _ in traceback.walk_tb(shown)] == [__file__] * 2
+    assert files(caught.value) == before and len(before) > 3
+    show_program_only(caught.value)
+    assert files(caught.value) == [__file__] * 2

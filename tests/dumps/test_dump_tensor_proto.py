@@ -81,6 +81,8 @@ def test_python_text_is_stored_as_utf8():
         (24, wire.put_bytes(18, b"\x3c\xc0"), [1.0, -2.0]),
         (29, wire.put_packed_varints(7, [-8, 7]), [-8, 7]),
         (7, wire.put_bytes(8, b"x") + wire.put_bytes(8, b""), [b"x", b""]),
+        # A field of a version to come.
+        (3, wire.put_packed_varints(7, [1, 2]) + wire.put_bytes(99, b"ab"), [1, 2]),
     ],
 )
 def test_listed_values_are_read(dtype, fields, expected):
@@ -134,6 +136,7 @@ def test_a_description_is_written_and_read_again():
 def test_a_variant_is_described():
     value = proto(21, (), wire.put_bytes(15, wire.put_text(1, "tensorflow::TensorList"))).value()
     assert "tensorflow::TensorList" in str(value)
+    assert str(proto(21, (), wire.put_bytes(15, b"")).value()) == "variant of shape (): "
 
 
 @pytest.mark.parametrize(
@@ -231,3 +234,21 @@ def test_the_class_of_tensorflow_counts_as_ours_both_ways(monkeypatch):
     again = pickle.loads(pickle.dumps(ours))
     assert (str(again), again.initialized) == ("a queue", True)
     assert repr(InconvertibleTensorProto(initialized=False)) == "Uninitialized tensor"
+
+
+def test_types_that_the_original_has_no_number_for_are_float32():
+    import ml_dtypes
+
+    values = np.array([0.5, 4.0, 1.0])
+    for name in ("float8_e4m3", "float8_e3m4", "float8_e8m0fnu"):
+        data = b"".join(tensor_chunks(values.astype(getattr(ml_dtypes, name))))
+        tensor = TensorProto(memoryview(data))
+        assert (tensor.dtype.name, tensor.value().tolist()) == ("float32", [0.5, 4.0, 1.0])
+
+
+@pytest.mark.parametrize("name", ["variant", "resource", ""])
+def test_what_no_array_can_hold_keeps_its_type(name):
+    data = b"".join(tensor_chunks(InconvertibleTensorProto("a list"), name, (3,)))
+    tensor = TensorProto(memoryview(data))
+    assert (tensor.dtype.name, tensor.shape) == (name or "resource", (3,))
+    assert "a list" in str(tensor.value())

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import textwrap
+import time
 
 import ml_dtypes
 import numpy as np
@@ -32,6 +33,12 @@ def test_a_dump_is_the_same_again(dump, tmp_path):
         assert dict(other.attributes) == dict(node.attributes)
     info = found.run_info()
     assert (info.call_count, info.fetches) == (3, ["h/Relu:0", "train"])
+    assert found.core_metadata[:3] == (-1, 3, 0)
+    assert found.run_fetches_info == "['h/Relu:0', 'train']"
+    assert found.run_feed_keys_info == "dict_keys(['x:0', 'flag:0', 'odd:0'])"
+    next((tmp_path / "d").glob("_tfdbg_core_metadata_*")).unlink()
+    told = DebugDumpDir(tmp_path / "d").run_info()
+    assert (told.fetches, [*told.feeds]) == (["h/Relu:0", "train"], ["x:0", "flag:0", "odd:0"])
     assert info.feeds["flag:0"].tolist() is True
     assert list(info.feeds) == ["x:0", "flag:0", "odd:0"]
     assert "no value" in str(info.feeds["odd:0"])
@@ -55,23 +62,39 @@ def test_times_increase_in_the_order_of_the_dump(dump, tmp_path):
     assert START in times
 
 
-def test_a_clock_that_starts_at_zero_becomes_one_that_sorts(tmp_path):
+def test_feeds_that_were_not_dumped_are_written_with_their_slots(tmp_path):
+    feeds = {"x": 1.5, "y:1": 2.5, "z:0": 3.5}
+    dump = MemoryDump(run_info=RunInfo(1, feeds=feeds))
+    dump.add("z", 0, np.array(3.5), timestamp=START)
+    write_dump_directory(dump, tmp_path / "d")
+    found = DebugDumpDir(tmp_path / "d")
+    names = ["_arg_x_0_0", "_arg_y_1_1", "z"]
+    assert sorted(datum.node_name for datum in found.dumped_tensor_data) == names
+    assert sorted(datum.tensor_name for datum in found.data()) == ["x:0", "y:1", "z:0"]
+    assert {name: float(value) for name, value in found.run_info().feeds.items()} == feeds
+
+
+@pytest.mark.parametrize("start", [0, 10**14, 10**16])
+def test_a_clock_of_another_kind_becomes_one_that_sorts(start, tmp_path):
     dump = MemoryDump()
     for number in range(12):
-        dump.add("x", 0, np.array(number), timestamp=number * 3)
+        dump.add("x", 0, np.array(number), timestamp=start + number * 3)
+    before = time.time_ns() // 1000
     write_dump_directory(dump, tmp_path / "d")
     data = DebugDumpDir(tmp_path / "d").data()
     assert [int(datum.get_tensor()) for datum in data] == list(range(12))
     assert all(len(str(datum.timestamp)) == 16 for datum in data)
     assert data[1].timestamp - data[0].timestamp == 3
+    assert before <= data[0].timestamp <= time.time_ns() // 1000
     assert data[0].device_name == DEFAULT_DEVICE
 
 
 def test_inputs_come_before_outputs(tmp_path):
-    graph = Graph([Node("a", "Const"), Node("b", "Neg", ["a:1"]), Node("c", "Neg", ["b:0"])])
+    nodes = [Node("a", "Const"), Node("b", "Neg", ["a:1", "hidden:0"]), Node("c", "Neg", ["b:0"])]
+    graph = Graph([*nodes, Node("hidden", "Const")])
     dump = MemoryDump(graph)
-    for name, slot, time in (("c", 0, 0), ("b", 0, 1), ("a", 0, 2), ("a", 1, 50)):
-        dump.add(name, slot, np.array(slot), timestamp=START + time)
+    for name, slot, at in (("c", 0, 0), ("b", 0, 1), ("a", 0, 2), ("a", 1, 50)):
+        dump.add(name, slot, np.array(slot), timestamp=START + at)
     write_dump_directory(dump, tmp_path / "d")
     found = DebugDumpDir(tmp_path / "d")
     found.graph()

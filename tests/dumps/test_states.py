@@ -40,6 +40,7 @@ def test_a_run_that_is_written_again_says_the_same():
     states = States()
     states.seen(1, {"w:0": b"a"})
     assert states.seen(2, {"w:0": b"b"}) == states.seen(2, {"w:0": b"b"}) == {"w:0": (1, 1)}
+    assert states.seen(2, {"w:0": b"c"}) == {"w:0": (1, 1)}
 
 
 def test_runs_are_told_in_words():

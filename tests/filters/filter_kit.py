@@ -2,9 +2,12 @@
 
 import numpy as np
 
+from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.filters.causes import ADVICE, Cause, cause_of
+from tfdbg_cli.filters.lineage import TensorLineage
 
 INF, NAN = np.inf, np.nan
 
@@ -62,3 +65,21 @@ def _datum(op, time, reads):
 def passing(dump, predicate):
     """The names of the nodes whose tensors pass a filter."""
     return [datum.node_name for datum in dump.find(predicate)]
+
+
+MEANINGS = op_roles("").meanings
+
+
+def op_of(what):
+    """Some op that computes it."""
+    return next(op for op, computed in MEANINGS.items() if computed == what)
+
+
+def why(*ops, is_sparse=False):
+    """Kind and text of the cause of the last op; ``is_sparse``: what isn't there was finite."""
+    dump = dump_of(*ops)
+    dump.lists_only_bad = is_sparse
+    (datum,) = dump.by_node(ops[-1].name)
+    found = cause_of(TensorLineage(dump), datum)
+    assert found is None or found == Cause(found.kind, found.text, ADVICE[found.kind])
+    return found and (found.kind, found.text)

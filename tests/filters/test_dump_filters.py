@@ -1,6 +1,7 @@
 """Filters that take the dump: told apart from those that don't, and given it by every caller."""
 
 import functools
+import inspect
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.run_folder.writer import write_run_folder
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
-from tfdbg_cli.filters.builtin import BUILTIN, has_inf_or_nan
+from tfdbg_cli.filters.builtin import BUILTIN, FOLLOWS, has_inf_or_nan
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 
@@ -44,6 +45,8 @@ class Method:
         (first_of_run, True),
         (lambda datum, tensor, limit=3: True, False),
         (lambda datum, tensor, dump=None: True, True),
+        (lambda datum, tensor, dump=None, limit=3: True, True),
+        (lambda datum, tensor, other: True, True),
         (lambda datum, tensor, *rest: True, False),
         (lambda *rest: True, False),
         (lambda datum: True, False),
@@ -139,3 +142,22 @@ def test_real_run_of_the_numpy_engine():
     names = shell.text("lt -f origin_of_nonfinite")
     assert "bad/Log:0" in names
     assert "bad/Mul:0" not in names
+
+
+def test_the_filters_that_are_always_there_follow_settings_by_their_parameters():
+    names = "has_inf_or_nan origin_of_nonfinite exploding vanishing dead overflow_risk"
+    assert [*BUILTIN] == names.split()
+    followed = {
+        (name, parameter, setting)
+        for name, parameters in FOLLOWS.items()
+        for parameter, setting in parameters.items()
+    }
+    assert followed == {
+        ("exploding", "above", "exploding_above"),
+        ("vanishing", "below", "vanishing_below"),
+        ("overflow_risk", "share", "overflow_share"),
+    }
+    for name, predicate in BUILTIN.items():
+        options = [*inspect.signature(predicate).parameters.values()][2:]
+        asked = {each.name for each in options if each.kind == each.KEYWORD_ONLY}
+        assert asked == set(FOLLOWS.get(name, ()))

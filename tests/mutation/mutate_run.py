@@ -53,9 +53,6 @@ TESTS = (
 )
 #: Why nothing has to tell a mistake: those that somebody has looked at.
 JUDGED = HERE / "judged.txt"
-#: Of a module's own lines (constants, defaults, decorators): tests of so many files, as each
-#: mutant is imported anew.
-_COLD_FILES = 3
 
 
 def _options() -> argparse.Namespace:
@@ -65,7 +62,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, metavar="N", help="at most N mutants of each module")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--seconds", type=float, default=10.0, help="of tests for each mutant")
-    parser.add_argument("--tests", action="append", help="only those of this folder of tests")
+    parser.add_argument("--tests", action="append", help="only those of this folder or file")
+    own = "of a module's own lines (constants, defaults): tests of so many files, imported anew"
+    parser.add_argument("--files", type=int, default=3, help=own)
     parser.add_argument("-m", dest="select", default=SELECT, help="which of them: pytest's -m")
     parser.add_argument("-j", "--jobs", type=int, default=2)
     parser.add_argument("--map", type=Path, help="a file to keep in which test runs which lines")
@@ -178,11 +177,14 @@ class _Lines:
                 for line in lines:
                     known.setdefault(line, set()).add(test)
 
-    def tests(self, mutant: Mutant, most: float) -> tuple[list[str], bool]:
+    def tests(self, mutant: Mutant, most: float, count: int) -> tuple[list[str], bool]:
         """The tests that can tell, quick ones first, ``most`` seconds of them.
+
+        Of what is used at an import, those of ``count`` files.
 
         And whether all is to be imported anew: what a module is made of is used at its import.
         """
+        words = [word for word in Path(mutant.path).stem.split("_") if len(word) > 3]
         known = self._tests.get(mutant.path, {})
         lines = range(mutant.lines[0], mutant.lines[1] + 1)
         at_import = self.at_import.get(mutant.path, set())
@@ -192,21 +194,30 @@ class _Lines:
         anew = not found and (not mutant.function or any(line in at_import for line in lines))
         if anew:
             found = set().union(*known.values())
-            files = collections.Counter(_file(test) for test in found)
-            most_of_it = {file for file, _ in files.most_common(_COLD_FILES)}
+            files = collections.Counter(_file(test) for test in found).most_common()
+            files.sort(key=lambda file: not _is_alike(file[0], words))
+            most_of_it = {file for file, _ in files[:count]}
             found = {test for test in found if _file(test) in most_of_it}
         chosen: list[str] = []
         left = most
-        for test in sorted(found, key=self._order):
+        for test in sorted(found, key=lambda test: self._order(test, words)):
             if self.seconds[test] <= left:
                 chosen.append(test)
                 left -= self.seconds[test]
         return chosen, anew
 
-    def _order(self, test: str) -> Any:
-        """Quick ones first, but of those that are about as quick the ones that share fixtures."""
-        seconds = self.seconds[test]
-        return (seconds > 0.02, seconds > 0.1, seconds > 0.5, _file(test), seconds, test)
+    def _order(self, test: str, words: Sequence[str]) -> Any:
+        """Those of files that are called alike first, then quick ones.
+
+        Of those that are about as quick the ones that share fixtures follow each other.
+        """
+        seconds, file = self.seconds[test], _file(test)
+        is_other = not _is_alike(file, words)
+        return (is_other, seconds > 0.02, seconds > 0.1, seconds > 0.5, file, seconds, test)
+
+
+def _is_alike(file: str, words: Sequence[str]) -> bool:
+    return any(word in Path(file).stem for word in words)
 
 
 def _file(test: str) -> str:
@@ -217,7 +228,11 @@ def _map(options: argparse.Namespace, paths: list[Path]) -> _Lines:
     """What is in the file, and anew what has changed since."""
     known: list[dict[str, Any]] = []
     folders = [ROOT / "tests" / name for name in options.tests or TESTS]
-    tests = [path for folder in folders for path in folder.rglob("test_*.py")]
+    tests = [
+        path
+        for folder in folders
+        for path in ([folder] if folder.is_file() else folder.rglob("test_*.py"))
+    ]
     if options.map and options.map.exists():
         made = options.map.stat().st_mtime
         if all(path.stat().st_mtime < made for path in paths):
@@ -296,7 +311,7 @@ def main() -> None:
     results: dict[tuple[Any, ...], str] = {}
     work: dict[bool, list[Any]] = {False: [], True: []}
     for mutant in mutants:
-        tests, anew = lines.tests(mutant, options.seconds)
+        tests, anew = lines.tests(mutant, options.seconds, options.files)
         if tests:
             seconds = sum(lines.seconds[test] for test in tests)
             fields = [mutant.path, mutant.number, mutant.kind, mutant.function, mutant.lines]
@@ -311,8 +326,12 @@ def main() -> None:
         if said := results.get(_key(mutant)):
             print(json.dumps({"mutant": [*_key(mutant)], "said": said}), file=out)
     answers = _answers(options, lines, paths, work)
+    warm = {tuple(one[0][:3]): one for one in work[False]}
     try:
         for count, answer in enumerate(answers, 1):
+            if answer["said"] == "anew":
+                work[True].append(warm[tuple(answer["mutant"][:3])])
+                continue
             results[tuple(answer["mutant"][:3])] = answer["said"]
             if out:
                 print(json.dumps(answer), file=out, flush=True)

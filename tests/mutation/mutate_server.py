@@ -39,9 +39,11 @@ _FILE = 1 << 30
 #: What a mutant may take in seconds, besides some times of what its tests take without it.
 _GRACE = 4.0
 _TIMES = 4.0
-#: So many lines of a test are looked at: then it does the same again and again.
-_MOST_LINES = 100_000
-_OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist")
+#: So many lines of a function are looked at in each test: then it does the same again and again.
+_MOST_LINES = 10_000
+#: Assertions stay as they are: what pytest rewrites (a package with a plugin of pytest's, whole) is
+#: loaded by pytest, never as a mutant.
+_OPTIONS = ("-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist")
 #: Imported before the first child, which most tests want.
 _COMMON = ("numpy", "urwid", "prompt_toolkit", "pyte", "pexpect")
 
@@ -200,18 +202,22 @@ def _import_mutated(path: str, code: CodeType) -> None:
     SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
 
 
-def _mutate(mutant: Mutant, functions: Sequence[FunctionType], caches: Sequence[Any]) -> None:
-    """Turn what is imported into the mutant."""
+def _mutate(mutant: Mutant, functions: Sequence[FunctionType], caches: Sequence[Any]) -> bool:
+    """Turn what is imported into the mutant; ``False``: only an import anew makes it."""
     code = code_of(mutant)
     _import_mutated(mutant.path, code)
     made = {(part.co_qualname, part.co_firstlineno): part for part in _codes(code)}
     for function in functions:
         old = function.__code__
         new = made.get((old.co_qualname, old.co_firstlineno))
-        if old.co_filename == mutant.path and new and new.co_freevars == old.co_freevars:
-            function.__code__ = new
+        if old.co_filename != mutant.path or not new:
+            continue
+        if new.co_freevars != old.co_freevars:  # ``super()`` is left out, say
+            return False
+        function.__code__ = new
     for cache in caches:
         cache.cache_clear()
+    return True
 
 
 class _Warm:
@@ -237,8 +243,8 @@ class _Warm:
             chosen = [items[test] for test in tests]
 
             def work(mutant: Mutant = mutant, chosen: Any = chosen) -> str:
-                _mutate(mutant, functions, caches)
-                return _FirstFailure().run(chosen)
+                is_made = _mutate(mutant, functions, caches)
+                return _FirstFailure().run(chosen) if is_made else "anew"
 
             began = time.monotonic()
             said = _in_child(work, _GRACE + _TIMES * seconds)
@@ -298,25 +304,25 @@ class _Map:
         self._wanted = set(job.paths)
         self._hit: dict[str, set[int]] = {}
         self._failed = False
-        self._seen = 0
+        self._seen: dict[int, int] = {}
 
     def start(self) -> None:
         threading.settrace(self._trace)
         sys.settrace(self._trace)
+        if greenlet := sys.modules.get("greenlet"):  # each greenlet is traced on its own
+            greenlet.settrace(lambda *switched: sys.settrace(self._trace))
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
-        path = frame.f_code.co_filename
-        if self._seen > _MOST_LINES:
-            sys.settrace(None)
-            return None
-        if path not in self._wanted:
+        code = frame.f_code
+        if code.co_filename not in self._wanted or self._seen.get(id(code), 0) > _MOST_LINES:
             return None
         return self._local
 
     def _local(self, frame: FrameType, event: str, argument: Any) -> Any:
-        self._hit.setdefault(frame.f_code.co_filename, set()).add(frame.f_lineno)
-        self._seen += 1
-        if self._seen > _MOST_LINES:
+        code = frame.f_code
+        self._hit.setdefault(code.co_filename, set()).add(frame.f_lineno)
+        self._seen[id(code)] = seen = self._seen.get(id(code), 0) + 1
+        if seen > _MOST_LINES:
             frame.f_trace_lines = False
         return self._local
 
@@ -335,7 +341,7 @@ class _Map:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         self._hit.clear()
-        self._seen = 0
+        self._seen.clear()
         self._failed = False
         began = time.monotonic()
         self.start()

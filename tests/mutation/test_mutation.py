@@ -54,6 +54,11 @@ class Shape:
 
     def area(self):
         raise NotImplementedError
+
+
+class Square(Shape):
+    def __init__(self):
+        super().__init__()
 '''
 _TESTS = """\
 import pytest
@@ -115,7 +120,7 @@ def test_a_gutted_function_returns_nothing_and_a_generator_is_empty(module):
     gutted = {mutant.function: mutant for mutant in mutants_of(module, gut=True)}
 
     # What only says that others have to do it is no function yet.
-    assert set(gutted) == {"bounded", "count", "Shape.is_flat", "Shape.parts"}
+    assert {*gutted} == {"bounded", "count", "Shape.is_flat", "Shape.parts", "Square.__init__"}
     names = {}
     exec(code_of(gutted["count"]), names)
     assert names["count"](3) is None
@@ -169,6 +174,9 @@ def _answers(module, mutants, tests, anew):
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_mutants_are_killed_survive_or_take_too_long(module, anew):
+    # As those of a package that has a plugin of pytest's.
+    hook = "import pytest\npytest.register_assert_rewrite('example')\n"
+    (module.parent / "conftest.py").write_text(hook)
     diffs = _diffs(module)
     expected = {
         "- raise ValueError('too large')\n+ pass": "killed by test_example.py::test_bounded",
@@ -178,6 +186,8 @@ def test_mutants_are_killed_survive_or_take_too_long(module, anew):
         "- at += 1\n+ at -= 1": "timed out",
         "- return not self.sides\n+ return self.sides": "killed by test_example.py::test_shape",
     }
+    # Without ``super()`` it is a function of another kind.
+    expected["- super().__init__()\n+ pass"] = "survived" if anew else "anew"
     if anew:
         expected["-MOST = 3\n+MOST = 4"] = "survived"
         expected["- sides = 4\n+ sides = None"] = "killed by test_example.py::test_shape"

@@ -270,20 +270,39 @@ class Ancestry:
     def _result(self, node: Node, slot: int, when: When) -> str:
         """The tensor that a call has handed on."""
         ways = node.returns[slot]
+        around = body_of(node.name)
+        then = self._executions.aligned(when, around)
         if node.op_type.removeprefix("Stateless") in ("If", "Case") and node.inputs:
-            then = self._executions.aligned(when, body_of(node.name))
             chosen = self._at(node.inputs[0], then, None)
             if chosen is not None and (
                 way := ways[self._executions.branch(node, chosen, len(ways))]
             ):
                 return way
-        # What was computed last; a loop's own results come behind what it began with.
+        is_loop = node.op_type.endswith("While")
+        if is_loop and self._was_passed(node, slot, when):
+            return ways[0]
+        # What was computed last; a loop's own results come behind what it began with, unless it is
+        # known which time this is.
+        is_loop = is_loop and not (around and then.execution >= 0)
         ran = [way for way in ways if way and self._executions.has_run(way, when)]
         known = [(self._at(way, when, None), way) for way in ran]
         dumped = [(self._order[id(datum)], way) for datum, way in known if datum is not None]
-        if len(dumped) == len(known) and dumped and not node.op_type.endswith("While"):
+        if len(dumped) == len(known) and dumped and not is_loop:
             return max(dumped)[1]
         return (ran or [way for way in ways if way] or [""])[-1]
+
+    def _was_passed(self, node: Node, slot: int, when: When) -> bool:
+        """Whether a loop that was dumped at a moment was not gone round this time."""
+        made = self._dump.by_tensor(f"{node.name}:{slot}")
+        began = self._dump.by_tensor(node.returns[slot][0])
+        at = bisect_left(made, when.moment, key=lambda datum: self._order[id(datum)])
+        if at == len(made) or self._order[id(made[at])] != when.moment or len(made) != len(began):
+            return False
+        end = node.returns[slot][-1]
+        last = self._at(end, when, None)
+        if last is None:
+            return bool(self._dump.by_tensor(end))
+        return self._order[id(last)] < self._order[id(began[at])]
 
     def _at(self, tensor: str, when: When, consumer: Datum | None) -> Datum | None:
         """The dump of a tensor that was read at a moment."""

@@ -104,7 +104,8 @@ def _divisions(case: Case) -> _Found:
         yield "division", "0 / 0{at}", (divisor == 0) & (dividend == 0)
         with np.errstate(all="ignore"):
             exact = dividend.astype(np.float64) / divisor
-        large = (divisor != 0) & _beyond(exact, case.dtype) & np.isfinite(divisor)
+        finite = np.isfinite(dividend) & np.isfinite(divisor)
+        large = (divisor != 0) & _beyond(exact, case.dtype) & finite
         yield "overflow", f"a quotient beyond the range of {case.dtype}{{at}}", large
     yield "division", "a division by 0{at}", (divisor == 0) & np.isinf(case.made)
 
