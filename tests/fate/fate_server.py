@@ -113,6 +113,8 @@ def _program(path: str) -> None:
 def _main() -> None:
     for name in sys.argv[1:]:
         importlib.import_module(name)
+    if "fault_shim" in sys.modules:
+        sys.modules["fault_shim"].prepare()
     request = _next_request()
     if request is None:
         return

@@ -119,6 +119,7 @@ class Faults:
         self._checks = situation == "check"
         self._log = folder / "calls"
         self._dumps = folder / "dumps"
+        self._bytecode = str(folder / "bytecode")
         self._processes = Processes(folder, PRELOADED[engine], "fault_shim")
         self._other: Processes | None = None
         self._mate: _Mate | None = None
@@ -181,7 +182,11 @@ class Faults:
         if self._typed:
             return Typist([line.replace("{op}", self._op) for line in self._typed])
         if "--listen" in arguments:
-            return _Client(arguments[-1], self._processes.err, self._processes.environment)
+            environment = dict(self._processes.environment)
+            if self._is_struck:  # each client is a fresh python: it needn't compile us anew
+                bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": self._bytecode}
+                environment |= bytecode
+            return _Client(arguments[-1], self._processes.err, environment)
         return Companion()
 
     @property
