@@ -127,9 +127,14 @@ def _main() -> None:
         from fault_shim import install
 
         install(*fault.split(" ", 1))
+    patience = os.environ.pop("FATE_PATIENCE", None)
     if arguments[:2] != ["-m", "tfdbg_cli"]:
         _program(*arguments)
         return
+    if patience:
+        from tfdbg_cli.sessions.ranks import group
+
+        group._FIRST_PATIENCE = float(patience)
     from tfdbg_cli.__main__ import main
 
     sys.argv = ["tfdbg_cli", *arguments[2:]]

@@ -29,6 +29,8 @@ __all__ = ["Call", "Faults", "may_mount"]
 _SHORT = 4096
 # With fewer descriptors a folder can't be removed; the next start does it.
 _FEW = 12
+# Seconds that a rank waits for one whose debugger can't begin, here: it would be half a minute.
+_PATIENCE = 8.0
 # Seconds that a process of ours has to tidy up after the program's end.
 _TIDY = 10.0
 
@@ -143,6 +145,7 @@ class Faults:
                 "WORLD_SIZE": "2",
                 "LOCAL_WORLD_SIZE": "2",
                 "FATE_MEETING": str(self._folder / "meeting"),
+                "FATE_PATIENCE": str(_PATIENCE),
             }
 
     def _read_calls(self) -> list[Call]:
