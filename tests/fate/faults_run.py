@@ -14,6 +14,8 @@ from pathlib import Path
 from fault_kit import Call, Faults, may_mount
 from fault_situations import LIMITS, MODES, PROGRAMS, SIGNALS, SITUATIONS, is_sensible
 
+_FEW = 5
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -27,19 +29,22 @@ def _parser() -> argparse.ArgumentParser:
     add("--limits", action="store_true", help="the system itself gives less: descriptors, memory …")
     add("-n", metavar="N", type=int, help="only the N-th call")
     add("--each", metavar="K", type=int, help="only K of the calls from each place")
+    add("--few", metavar="PLACE", help=f"only {_FEW} of the calls from such a place: its beginning")
     add("--step", metavar="K", type=int, default=1, help="only each K-th call")
     add("-j", metavar="JOBS", type=int, default=2, help="programs at a time (default: 2)")
     return parser
 
 
-def _numbers(calls: Sequence[Call], each: int | None) -> list[int]:
+def _numbers(calls: Sequence[Call], each: int | None, few: str | None) -> list[int]:
     """Those that are tried, from 1; of imports there are as many as of a place."""
     places: dict[object, list[int]] = {}
     for number, call in enumerate(calls, 1):
         places.setdefault(call.kind if call.kind == "import" else call, []).append(number)
     chosen: list[int] = []
-    for numbers in places.values():
+    for place, numbers in places.items():
         count = min(each or len(numbers), len(numbers))
+        if few and isinstance(place, Call) and place.place.startswith(few):
+            count = min(_FEW, count)
         chosen += (numbers[at * len(numbers) // count] for at in range(count))
     return sorted(chosen)
 
@@ -88,7 +93,7 @@ def main() -> int:
             if options.limits:
                 limited(faults, folder, engine, f"{engine} {situation}")
                 continue
-            numbers = _numbers(faults.calls, options.each)[:: options.step]
+            numbers = _numbers(faults.calls, options.each, options.few)[:: options.step]
             if options.n:
                 numbers = [options.n]
             for mode in modes:
