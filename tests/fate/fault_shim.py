@@ -72,7 +72,7 @@ _SOCKET = {
 }
 
 # Of our modules, by their files.
-_codes: dict[str, CodeType] = {}
+_codes: dict[str, CodeType | None] = {}
 
 
 def _is_over() -> bool:
@@ -164,7 +164,7 @@ def prepare() -> None:
     # Not only imported: it makes its tables when it is used.
     importlib.import_module("pygments.lexers.python").PythonLexer()
     for path in Path(_OURS).rglob("*.py"):
-        _codes[str(path)] = compile(path.read_bytes(), path, "exec", dont_inherit=True)
+        _codes[str(path)] = SourceFileLoader("it", str(path)).get_code("it")
     gc.freeze()  # else each program copies all of its framework's memory to look through it
 
 
