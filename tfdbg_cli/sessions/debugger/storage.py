@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.errors import UserError, one_line, related
 from tfdbg_cli.common.memory import available_memory
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
@@ -209,7 +209,8 @@ class DumpStore:
             pass_on(error)
             self.has_failed = True
             text = f"The dump could not be kept: {error}"
-            cause = getattr(error, "errno", None) or str(error)
+            refused = (each.errno for each in related(error) if isinstance(each, OSError))
+            cause = next(refused, None) or str(error)  # a path in the text differs from run to run
             if cause in self._causes:
                 self._untold += 1
             else:
