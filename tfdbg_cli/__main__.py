@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.front.command_line import USAGE, CommandLine, make_parser, parse
@@ -137,9 +137,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status: the program's own; 2 for a wrong command line or a script that can't be
-        opened; with ``--batch`` 1 when a debugger command failed, or there was nothing to run the
-        commands at, and the program did not fail; 3 when a tensor has passed a filter of
-        ``--check``, 1 when there was nothing to check.
+        opened; 1 when the debugger can't begin; with ``--batch`` 1 when a debugger command failed,
+        or there was nothing to run the commands at, and the program did not fail; 3 when a tensor
+        has passed a filter of ``--check``, 1 when there was nothing to check.
 
     Raises:
         SystemExit: ``--help``, ``--version``, or a wrong command line.
@@ -178,11 +178,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.grpc is not None:
             return _receive(options.grpc, debugger)
         _open_doors(options, debugger)
+
+        from tfdbg_cli.front.engine_watch import EngineWatch
+        from tfdbg_cli.front.launcher import run_module, run_script
     except UserError as error:
         parser.exit(WRONG_USE, f"tfdbg: {printable(' '.join(str(error).split()))}\n")
-
-    from tfdbg_cli.front.engine_watch import EngineWatch
-    from tfdbg_cli.front.launcher import run_module, run_script
+    except OSError as error:  # too few descriptors for our modules, say
+        tell(f"the system refuses what the debugger needs: {one_line(error)}.")
+        return 1
 
     engines = None if options.engine is None else (options.engine,)
     try:

@@ -113,6 +113,8 @@ def _program(path: str) -> None:
 def _main() -> None:
     for name in sys.argv[1:]:
         importlib.import_module(name)
+    if "fault_shim" in sys.modules:
+        sys.modules["fault_shim"].prepare()
     request = _next_request()
     if request is None:
         return
@@ -125,9 +127,14 @@ def _main() -> None:
         from fault_shim import install
 
         install(*fault.split(" ", 1))
+    patience = os.environ.pop("FATE_PATIENCE", None)
     if arguments[:2] != ["-m", "tfdbg_cli"]:
         _program(*arguments)
         return
+    if patience:
+        from tfdbg_cli.sessions.ranks import group
+
+        group._FIRST_PATIENCE = float(patience)
     from tfdbg_cli.__main__ import main
 
     sys.argv = ["tfdbg_cli", *arguments[2:]]

@@ -29,6 +29,8 @@ __all__ = ["Call", "Faults", "may_mount"]
 _SHORT = 4096
 # With fewer descriptors a folder can't be removed; the next start does it.
 _FEW = 12
+# Seconds that a rank waits for one whose debugger can't begin, here: it would be half a minute.
+_PATIENCE = 8.0
 # Seconds that a process of ours has to tidy up after the program's end.
 _TIDY = 10.0
 
@@ -119,6 +121,7 @@ class Faults:
         self._checks = situation == "check"
         self._log = folder / "calls"
         self._dumps = folder / "dumps"
+        self._bytecode = str(folder / "bytecode")
         self._processes = Processes(folder, PRELOADED[engine], "fault_shim")
         self._other: Processes | None = None
         self._mate: _Mate | None = None
@@ -142,6 +145,7 @@ class Faults:
                 "WORLD_SIZE": "2",
                 "LOCAL_WORLD_SIZE": "2",
                 "FATE_MEETING": str(self._folder / "meeting"),
+                "FATE_PATIENCE": str(_PATIENCE),
             }
 
     def _read_calls(self) -> list[Call]:
@@ -181,7 +185,11 @@ class Faults:
         if self._typed:
             return Typist([line.replace("{op}", self._op) for line in self._typed])
         if "--listen" in arguments:
-            return _Client(arguments[-1], self._processes.err, self._processes.environment)
+            environment = dict(self._processes.environment)
+            if self._is_struck:  # each client is a fresh python: it needn't compile us anew
+                bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": self._bytecode}
+                environment |= bytecode
+            return _Client(arguments[-1], self._processes.err, environment)
         return Companion()
 
     @property

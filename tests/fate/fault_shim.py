@@ -11,6 +11,8 @@ import _thread
 import builtins
 import errno
 import fcntl
+import gc
+import importlib
 import io
 import mmap
 import os
@@ -20,11 +22,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
-__all__ = ["install"]
+__all__ = ["install", "prepare"]
 
 _OURS = os.path.join(Path(__file__).resolve().parents[2], "tfdbg_cli", "")
 _NOT_OURS = (
@@ -67,6 +70,9 @@ _SOCKET = {
     "socket": ("__init__", "bind", "listen", "connect", "accept"),
     "send": ("send", "sendall", "recv", "recv_into"),
 }
+
+# Of our modules, by their files.
+_codes: dict[str, CodeType | None] = {}
 
 
 def _is_over() -> bool:
@@ -147,6 +153,21 @@ class _Faults:
         setattr(owner, call, called)
 
 
+def prepare() -> None:
+    """Do once what each forked program would do again, and where no call is to fail.
+
+    That is what the debugger has imported by the program's first line, and what it imports later
+    of other packages. What it imports later of its own is left to each program, but compiled here.
+    """
+    for name in ("tfdbg_cli.sessions.debugger.debugger", "tfdbg_cli.__main__", "numpy.random"):
+        importlib.import_module(name)
+    # Not only imported: it makes its tables when it is used.
+    importlib.import_module("pygments.lexers.python").PythonLexer()
+    for path in Path(_OURS).rglob("*.py"):
+        _codes[str(path)] = SourceFileLoader("it", str(path)).get_code("it")
+    gc.freeze()  # else each program copies all of its framework's memory to look through it
+
+
 def install(told: str, log: str, has_begun: bool = False) -> None:
     """Let one fail, or none: ``0:once``.
 
@@ -167,6 +188,7 @@ def install(told: str, log: str, has_begun: bool = False) -> None:
     faults.let_fail(subprocess, "_fork_exec", "process")
     _let_threads_fail(faults)
     _let_files_fail(faults)
+    _import_sources()
 
     class Map(mmap.mmap):
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -176,6 +198,20 @@ def install(told: str, log: str, has_begun: bool = False) -> None:
             return super().__new__(cls, *args, **kwargs)
 
     mmap.mmap = Map
+
+
+def _import_sources() -> None:
+    """Our modules have one file each: without its bytecode Python would go on with the source."""
+    original = SourceFileLoader.get_code
+
+    def get_code(self: SourceFileLoader, name: str) -> CodeType | None:
+        path = self.get_filename(name)
+        if not path.startswith(_OURS):
+            return original(self, name)
+        data = self.get_data(path)
+        return _codes.get(path) or compile(data, path, "exec", dont_inherit=True)
+
+    SourceFileLoader.get_code = get_code
 
 
 def _let_threads_fail(faults: _Faults) -> None:

@@ -14,6 +14,16 @@ from pathlib import Path
 from fault_kit import Call, Faults, may_mount
 from fault_situations import LIMITS, MODES, PROGRAMS, SIGNALS, SITUATIONS, is_sensible
 
+_FEW = 5
+_FEW_HELP = f"only {_FEW} of the calls from each place that begins so: engines/registry.py"
+# After so many it is said how far it has come.
+_NEWS = 50
+
+
+def _range(text: str) -> range:
+    first, dash, last = text.partition("-")
+    return range(int(first), int(last or sys.maxsize) + 1 if dash else int(first) + 1)
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -25,21 +35,24 @@ def _parser() -> argparse.ArgumentParser:
     add("-s", metavar="SITUATION", action="append", choices=SITUATIONS, help=", ".join(SITUATIONS))
     add("-m", metavar="MODE", action="append", choices=(*MODES, *SIGNALS))
     add("--limits", action="store_true", help="the system itself gives less: descriptors, memory …")
-    add("-n", metavar="N", type=int, help="only the N-th call")
+    add("-n", metavar="N[-M]", type=_range, help="only the N-th call, or those from there on")
     add("--each", metavar="K", type=int, help="only K of the calls from each place")
+    add("--few", metavar="PLACE", action="append", default=[], help=_FEW_HELP)
     add("--step", metavar="K", type=int, default=1, help="only each K-th call")
     add("-j", metavar="JOBS", type=int, default=2, help="programs at a time (default: 2)")
     return parser
 
 
-def _numbers(calls: Sequence[Call], each: int | None) -> list[int]:
+def _numbers(calls: Sequence[Call], each: int | None, few: Sequence[str]) -> list[int]:
     """Those that are tried, from 1; of imports there are as many as of a place."""
     places: dict[object, list[int]] = {}
     for number, call in enumerate(calls, 1):
         places.setdefault(call.kind if call.kind == "import" else call, []).append(number)
     chosen: list[int] = []
-    for numbers in places.values():
+    for place, numbers in places.items():
         count = min(each or len(numbers), len(numbers))
+        if isinstance(place, Call) and place.place.startswith(tuple(few)):
+            count = min(_FEW, count)
         chosen += (numbers[at * len(numbers) // count] for at in range(count))
     return sorted(chosen)
 
@@ -88,13 +101,14 @@ def main() -> int:
             if options.limits:
                 limited(faults, folder, engine, f"{engine} {situation}")
                 continue
-            numbers = _numbers(faults.calls, options.each)[:: options.step]
-            if options.n:
-                numbers = [options.n]
+            numbers = _numbers(faults.calls, options.each, options.few)[:: options.step]
+            numbers = [number for number in numbers if not options.n or number in options.n]
             for mode in modes:
                 if not is_sensible(engine, situation, mode):
                     continue
-                for number in numbers:
+                for done, number in enumerate(numbers):
+                    if done and not done % _NEWS:
+                        print(f"{engine} {situation} {mode}: {done} calls so far", flush=True)
                     wrong = faults.found(number, mode)
                     with lock:
                         counts[mode] += 1

@@ -15,9 +15,10 @@ def test_calls_that_fail(tmp_path, situation):
         assert not faults.found()
         assert len(faults.calls) > _TRIED
         modes = [mode for mode in (*MODES, *SIGNALS) if situation in ("stop", "keep")] or ["once"]
-        # The later ones: the first are those of each situation.
-        for turn in range(_TRIED):
-            number = len(faults.calls) - turn * (len(faults.calls) // (2 * _TRIED))
+        # The later ones: the first are those of each situation, but for the client's.
+        step = len(faults.calls) // (2 * _TRIED)
+        numbers = [len(faults.calls) - turn * step for turn in range(_TRIED - 1)]
+        for turn, number in enumerate([*numbers, 1]):
             wrong = faults.found(number, modes[turn % len(modes)])
             assert not wrong, wrong
     finally:

@@ -130,10 +130,12 @@ def test_a_dump_that_finds_no_room_is_told_and_leaves_no_half(runner, form, opti
         "from tfdbg_cli.engines import numpy as tf\n"
         "x = tf.placeholder(tf.float32, [None], name='x')\n"
         "y = tf.square(x, name='y')\n"
-        "print(tf.Session().run(y, {x: np.ones(500_000)}).sum())\n",
+        "session = tf.Session()\n"
+        "for _ in range(2):\n"
+        "    print(session.run(y, {x: np.ones(500_000)}).sum())\n",
     )
     # No file may grow beyond 64 KiB: the same error for the writer as a disk that is full.
-    words = ["-m", "tfdbg_cli", "--batch", "-c", "run", "--keep-dumps", *options]
+    words = ["-m", "tfdbg_cli", "--batch", *("-c", "run") * 2, "--keep-dumps", *options]
     command = shlex.join([sys.executable, *words, "--dump-format", form, "s.py"])
     done = subprocess.run(
         ["bash", "-c", f"ulimit -f 64; {command}"],
@@ -147,8 +149,9 @@ def test_a_dump_that_finds_no_room_is_told_and_leaves_no_half(runner, form, opti
     assert done.stdout.endswith("500000.0\n")
     told = [line for line in done.stderr.splitlines() if "The dump could not be kept" in line]
     assert len(told) == 1 and told[0].startswith("tfdbg: ")
+    assert "\ntfdbg: 1 more dump(s) could not be kept.\n" in done.stderr
     assert done.returncode == 1
     assert not list((runner.folder / "tfdbg_dumps").iterdir())
     # With room it is kept.
     assert runner.tfdbg(*words[2:], "--dump-format", form, "s.py").status == 0
-    assert len(list((runner.folder / "tfdbg_dumps").iterdir())) == 1
+    assert len(list((runner.folder / "tfdbg_dumps").iterdir())) == 2

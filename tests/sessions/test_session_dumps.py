@@ -102,15 +102,22 @@ def test_kept_dumps_can_be_opened_later(session, make_square, tmp_path):
     dump.close()
 
 
-def test_a_folder_that_cannot_be_made_is_said_and_the_run_goes_on(session, make_square, tmp_path):
+def test_a_folder_that_cannot_be_made_is_said_and_the_run_goes_on(
+    session, make_square, tmp_path, capsys
+):
     (tmp_path / "file").write_text("")
     root = str(tmp_path / "file" / "below")
     sess, ui = wrap(session, dump_limit=100, dump_root=root)
     assert sess.run(make_square())[3] == 9
     assert "stays in memory" in ui.stops[1].first_screen
     sess, ui = wrap(session, keep_dumps=True, dump_root=root)
-    assert sess.run("square:0")[3] == 9
+    for _ in range(3):
+        assert sess.run("square:0")[3] == 9
     assert "could not be kept" in ui.stops[1].first_screen
+    sess.debugger.close()
+    told = capsys.readouterr().err.splitlines()
+    assert [line for line in told if "The dump could not be kept" in line] == told[:1]
+    assert told[1:] == ["tfdbg: 2 more dump(s) could not be kept."]
 
 
 def test_a_dump_root_that_is_no_use(session, tmp_path):

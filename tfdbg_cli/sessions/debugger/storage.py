@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.errors import UserError, one_line, related
 from tfdbg_cli.common.memory import spare_memory
 from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
@@ -85,6 +85,8 @@ class DumpStore:
         self.as_directory, self.digest = as_directory, digest
         self.has_failed = False
         self.kept_count = 0
+        self._causes: set[int | str] = set()
+        self._untold = 0
         self.number = 0
         self._temporary: str | None = None
         self._guest_of: str | None = None
@@ -185,7 +187,8 @@ class DumpStore:
     def retain(self, dump: Dump, states: States | None = None) -> str:
         """Keep the dump of a run that stopped, if dumps are to stay; says where, or why not.
 
-        What could not be kept is told at once, too: in a batch nobody may come to read it.
+        What could not be kept is told at once, too: in a batch nobody may come to read it. Of many
+        for the same reason the first is, and at the end how many more there were.
 
         Args:
             dump: of a run.
@@ -213,7 +216,13 @@ class DumpStore:
             pass_on(error)
             self.has_failed = True
             text = f"The dump could not be kept: {error}"
-            tell(text)
+            refused = (each.errno for each in related(error) if isinstance(each, OSError))
+            cause = next(refused, None) or str(error)  # a path in the text differs from run to run
+            if cause in self._causes:
+                self._untold += 1
+            else:
+                self._causes.add(cause)
+                tell(text)
             return text
         lost = f" {problems[0]} ({len(problems)} in all.)" if problems else ""
         return f"The dump is kept in {path}.{lost}"
@@ -241,6 +250,9 @@ class DumpStore:
 
     def close(self) -> None:
         """Remove what was only temporary."""
+        if self._untold:
+            tell(f"{self._untold} more dump(s) could not be kept.")
+            self._untold = 0
         if not self._spills_stay:
             for dump, path in self._spilled:
                 _close(dump)
