@@ -16,7 +16,7 @@ __all__ = ["History", "default_history_path"]
 
 _NUMBER = re.compile(r"-?\d{1,9}")
 
-# So many command lines of a process are remembered at least: a program may be attached to for months.
+# So many command lines are remembered at least: a program may be attached to for months.
 _MOST = 10_000
 
 # Commands that a saved session must not play again.
