@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from dump_samples import START
 
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import DTYPES, dtype_by_name, dtype_by_number, encode
-from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.dump import Datum, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.proto.tensor_proto import tensor_chunks
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
@@ -155,7 +156,9 @@ def test_a_value_whose_line_says_more_than_most_is_checked_as_well(tmp_path):
     lines = re.sub(',"crc32":"[0-9a-f]{8}"', "", INDEX).replace('"key"', '"note":"odd","key"')
     (tmp_path / "tensors.jsonl").write_text(lines)
     (tmp_path / "run.json").write_text(json.dumps(RUN))
-    assert told(RunFolderDump(tmp_path)) == TOLD
+    found = RunFolderDump(tmp_path)
+    assert told(found) == TOLD
+    assert [datum.health for datum in found.data()] == [(0, 0, 0), (1, 0, 1), (0, 0, 0), None]
     for name, at in (("tensors-00000.safetensors", 330), ("strings-00000.jsonl", 38)):
         part = bytearray(FILES[name])
         part[at] ^= 1
@@ -165,6 +168,32 @@ def test_a_value_whose_line_says_more_than_most_is_checked_as_well(tmp_path):
         assert datum.note == "odd"
         with pytest.raises(DumpError, match="aren't those that were written"):
             datum.get_tensor()
+
+
+@pytest.mark.parametrize("name", ["node", "slot"])
+def test_a_line_that_does_not_say_which_tensor_it_is_is_left_out(name, tmp_path):
+    for file, data in FILES.items():
+        (tmp_path / file).write_bytes(data)
+    lines = re.sub(',"crc32":"[0-9a-f]{8}"', "", INDEX)
+    (tmp_path / "tensors.jsonl").write_text(lines.replace(f'"{name}"', '"other"', 1))
+    (tmp_path / "run.json").write_text(json.dumps(RUN))
+    found = RunFolderDump(tmp_path)
+    assert told(found) == TOLD[1:]
+    path = tmp_path / "tensors.jsonl"
+    assert found.warnings == [
+        f"{path} is damaged: line 2 is left out (it doesn't say which tensor it is)."
+    ]
+
+
+def test_an_empty_value_whose_line_says_more_is_there(tmp_path):
+    dump = MemoryDump()
+    for at, value in enumerate((np.zeros((0, 3)), np.zeros(0, object))):
+        load = partial(np.asarray, value)
+        dump.add_datum(Datum(f"n{at}", 0, load, timestamp=START + at, note="odd"))
+    write_run_folder(dump, tmp_path / "run")
+    found = RunFolderDump(tmp_path / "run")
+    assert [datum.get_tensor().shape for datum in found.data()] == [(0, 3), (0,)]
+    assert found.warnings == []
 
 
 def test_a_type_of_a_later_version_is_said_to_be_one(tmp_path):
