@@ -54,7 +54,7 @@ class Watch:
     filter_name: str = ""
     exclude: str = ""
     predicate: Predicate | None = field(default=None, compare=False)
-    limit: int | None = None
+    limit: int | None = field(default=None, compare=False)
 
 
 @dataclass
