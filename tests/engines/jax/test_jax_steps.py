@@ -127,10 +127,12 @@ def test_any_value_in_nested_loops_can_be_overridden():
     walk, stepper = _stepped([(f"{inner} (#7)", 9)])
     with pytest.raises(UserError, match=r"log:0 has 12 value\(s\) at most"):
         stepper.override(f"{inner} (#12)", 1)
-    with pytest.raises(UserError, match=r"has a value in each iteration of scan"):
-        stepper.override(inner, 1)
-    walk.step(until_scan := walk.index("scan"))
-    assert (stepper.position, walk.letters(until_scan)) == (until_scan, "O")
+    at = walk.index("scan")
+    if at:  # not every JAX has something before it
+        with pytest.raises(UserError, match=r"has a value in each iteration of scan"):
+            stepper.override(inner, 1)
+        walk.step(at)
+    assert (stepper.position, walk.letters(at)) == (at, "O")
     walk.step(iteration=True)
     stepper.override(inner, 5)  # the next one
     assert list(stepper.overrides) == [f"{inner} (#7)", f"{inner} (#3)"]
