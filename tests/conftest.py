@@ -40,12 +40,13 @@ def _own_messages(monkeypatch):
 
 if _interval := os.environ.get("TFDBG_TESTS_SWITCH"):
     sys.setswitchinterval(float(_interval))
-    # All takes longer then, and examples are made as slowly.
-    _slow = hypothesis.settings(
-        deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-    )
-    hypothesis.settings.register_profile("switch", _slow)
-    hypothesis.settings.load_profile("switch")
+
+# How long an example takes says how busy the machine is, or whether threads take turns.
+_patient = hypothesis.settings(
+    deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile("patient", _patient)
+hypothesis.settings.load_profile("patient")
 
 # A process that has used gRPC would go on polling in the children that tests fork.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
