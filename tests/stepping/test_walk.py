@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -142,3 +143,23 @@ def test_what_a_loop_makes_inside_is_found_at_the_loop(walk):
     assert walk.stepper.steps[place].node != inner
     assert walk.index(f"{inner}:0") == walk.index(f"{inner}:0 (#1)") == place
     assert walk.index("nowhere:0") is None
+
+
+def test_back_goes_as_far_as_it_can(walk):
+    names = [outcome.step.node for outcome in walk.step(3).outcomes]
+    assert [step.node for step in walk.back(100)] == names[::-1]
+    with pytest.raises(UserError, match="No step"):
+        walk.back()
+
+
+def test_moves_on_another_thread_are_interrupted_by_nobody(walk):
+    halts = []
+    thread = threading.Thread(target=lambda: halts.append(walk.go()))
+    thread.start()
+    thread.join()
+    assert [halt.why for halt in halts] == ["The run is at its end."]
+
+
+def test_a_name_that_is_almost_one_of_the_run(walk):
+    with pytest.raises(UserError, match="Did you mean twice"):
+        walk.go("twcie")
