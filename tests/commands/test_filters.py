@@ -1,5 +1,7 @@
 """The registry of tensor filters, and files that define them."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,7 @@ def test_a_file_of_filters(registry, tmp_path):
     path = tmp_path / "filters.py"
     path.write_text(
         "from math import hypot\n"
+        "from posixpath import join\n"
         "import numpy as np\n"
         "def large(datum, tensor):\n    return helper(tensor) > 2\n"
         "def helper(tensor):\n    return tensor.size\n"
@@ -91,3 +94,29 @@ def test_a_built_in_name_that_means_something_else_is_known(registry):
     assert not registry.is_replaced("nowhere")
     registry.add("has_inf_or_nan", lambda datum, value: True)
     assert registry.is_replaced("has_inf_or_nan")
+
+
+def test_filters_of_installed_packages_are_imported_when_they_are_asked_for(tmp_path, monkeypatch):
+    (tmp_path / "tensor_filters_of_a_package.py").write_text(
+        "def empty(datum, tensor):\n    return tensor.size == 0\n"
+    )
+    info = tmp_path / "filters_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: filters-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[tfdbg_cli.filters]\n"
+        "empty = tensor_filters_of_a_package:empty\n"
+        "mine = tensor_filters_of_a_package:nothing\n"
+        "gone = no_such_module_anywhere:gone\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = FilterRegistry()
+    registry.add("mine", has_inf_or_nan)
+    assert registry.names() == [*BUILTIN, "mine", "empty", "gone"]
+    assert registry.get("mine") is has_inf_or_nan  # the name of the package's own is taken
+    assert "tensor_filters_of_a_package" not in sys.modules
+    assert registry.get("empty")(None, np.zeros(0))
+    assert not registry.get("empty")(None, np.zeros(1))
+    with pytest.raises(UserError, match='"gone" can\'t be loaded: ModuleNotFoundError'):
+        registry.get("gone")
+    del sys.modules["tensor_filters_of_a_package"]

@@ -15,6 +15,17 @@ def root():
 
 ZERO, ONE = Op("x", "Input", (), [0, 0]), Op("g", "Input", (), [1])
 SAME = op_of("same")
+ONE_LEFT = ("one", "the variance of one element: it divides by n - 1, which is 0")
+ZERO_BY_ZERO = ("division", "0 / 0 at [0]")
+LESS = [
+    Op("x", "Input", (), [5]),
+    Op("mean", op_of("mean"), ["x"], 5),
+    Op("less", op_of("sub"), ["x", "mean"], [0]),
+]
+BY_NOTHING = [
+    Op("count", "Input", (), [0]),
+    Op("y", op_of("div"), ["total", "count"], [NAN]),
+]
 
 
 @pytest.mark.parametrize(
@@ -71,15 +82,12 @@ SAME = op_of("same")
         ),
         (
             [
-                Op("x", "Input", (), [5]),
-                Op("mean", op_of("mean"), ["x"], 5),
-                Op("less", op_of("sub"), ["x", "mean"], [0]),
+                *LESS,
                 Op("square", op_of("square"), ["less"], [0]),
                 Op("total", op_of("sum"), ["square"], [0]),
-                Op("count", "Input", (), [0]),
-                Op("y", op_of("div"), ["total", "count"], [NAN]),
+                *BY_NOTHING,
             ],
-            ("one", "the variance of one element: it divides by n - 1, which is 0"),
+            ONE_LEFT,
         ),
         (
             [
@@ -89,10 +97,9 @@ SAME = op_of("same")
                 Op("less", op_of("sub"), ["x", "mean"], [0]),
                 Op("square", op_of("pow"), ["less"], [0], exponent=2),
                 Op("total", op_of("sum"), ["square"], [0]),
-                Op("count", "Input", (), [0]),
-                Op("y", op_of("div"), ["total", "count"], [NAN]),
+                *BY_NOTHING,
             ],
-            ("division", "0 / 0 at [0]"),
+            ZERO_BY_ZERO,
         ),
         # The beginning of a softmax.
         (
@@ -150,10 +157,43 @@ SAME = op_of("same")
                 Op("less", op_of("sub"), ["x", "mean"], [0]),
                 Op("square", op_of("square"), ["less"], [0]),
                 Op("total", op_of("sum"), ["square"], [0]),
-                Op("count", "Input", (), [0]),
-                Op("y", op_of("div"), ["total", "count"], [NAN]),
+                *BY_NOTHING,
             ],
-            ("one", "the variance of one element: it divides by n - 1, which is 0"),
+            ONE_LEFT,
+        ),
+        # The square is a power whose exponent is a tensor; one of several numbers says nothing.
+        *(
+            (
+                [
+                    *LESS,
+                    Op("two", "Input", (), exponent),
+                    Op("square", op_of("pow"), ["less", "two"], [0]),
+                    Op("total", op_of("sum"), ["square"], [0]),
+                    *BY_NOTHING,
+                ],
+                cause,
+            )
+            for exponent, cause in [(2, ONE_LEFT), (3, ZERO_BY_ZERO), ([2], ZERO_BY_ZERO)]
+        ),
+        # What a sum is told besides is not what is summed.
+        (
+            [
+                *LESS,
+                Op("square", op_of("square"), ["less"], [0]),
+                Op("total", op_of("sum"), ["x", "square"], [0]),
+                *BY_NOTHING,
+            ],
+            ZERO_BY_ZERO,
+        ),
+        # Only a division is the mean of nothing.
+        (
+            [
+                Op("x", "Input", (), []),
+                Op("total", op_of("sum"), ["x"], 0.0),
+                Op("count", "Input", (), 0.0),
+                Op("y", op_of("mod"), ["total", "count"], NAN),
+            ],
+            ("division", "a remainder of a division by 0"),
         ),
         # Two that hand each other on are no norm.
         (

@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
-from filter_kit import INF, NAN, Op, op_of, why
+from filter_kit import INF, NAN, Op, dump_of, op_of, why
+
+from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.lineage import TensorLineage
 
 FLOAT32 = "its limit is 3.4028e+38, the largest finite number beside it"
 FLOAT16 = "its limit is 65504, the largest finite number beside it"
@@ -97,6 +100,7 @@ FLOAT16 = "its limit is 65504, the largest finite number beside it"
             [NAN, 2],
             ("power", "a power of a negative number whose exponent isn't whole at [0]"),
         ),
+        ("pow", [[0.5], [NAN]], [NAN], None),
         ("pow", [[0, 2], [-1, 1]], [INF, 2], ("division", "0 to a negative power at [0]")),
         (
             "pow",
@@ -255,6 +259,12 @@ def test_what_an_op_and_its_inputs_show(what, given, made, cause):
         ("mul", [None, [-INF]], [NAN], ("product", "0 times an infinity at [0]")),
         ("add", [None, None], [INF, 2], ("overflow", f"float32 overflows at [0]: {FLOAT32} 2")),
         ("add", [None, [INF, 2]], [INF, 2], None),
+        (
+            "add",
+            [None, None],
+            [INF],
+            ("overflow", "float32 overflows at [0]: its limit is 3.4028e+38"),
+        ),
         ("sqrt_backward", [None, None], [INF], None),
         ("mean", [None], NAN, None),
     ],
@@ -302,6 +312,7 @@ HALF = np.float16
             Op("y", op_of("mod"), ["one"], [NAN], other=0),
             ("division", "a remainder of a division by 0 at [0]"),
         ),
+        (Op("y", op_of("mod"), ["one"], [NAN], other=2), None),
         (
             Op("y", op_of("pow"), ["minus"], [NAN], exponent=0.5),
             ("power", "a power of a negative number whose exponent isn't whole at [0]"),
@@ -322,3 +333,12 @@ def test_types_numbers_and_what_comes_from_outside(op, cause):
         Op("minus", "Input", (), [-4]),
     ]
     assert why(*given, op) == cause
+
+
+def test_an_input_is_looked_at_as_it_was_when_it_was_read():
+    dump = dump_of(Op("x", "Input", (), [5]), Op("y", op_of("log"), ["x"], [-INF]))
+    (y,) = dump.by_node("y")
+    for value, timestamp in ((0, 0), (7, 2)):  # those of a loop, before and after
+        dump.add("x", 0, np.float32([value]), timestamp=timestamp)
+    found = cause_of(TensorLineage(dump), y)
+    assert found is not None and found.text == "the logarithm of 0 at [0]"

@@ -61,6 +61,12 @@ def test_numbers_of_masks_do_not_explode(dtype):
     assert passes(exploding, np.array([lowest, 20000.0], dtype), None)
 
 
+def test_how_near_to_the_lowest_number_those_of_masks_are():
+    border = -0.99 * np.finfo(np.float64).max
+    for value, is_mask in ((border, True), (np.nextafter(border, 0), False)):
+        assert passes(overflow_risk, [value], np.float64) is not is_mask
+
+
 def test_overflow_risk():
     assert passes(overflow_risk, [17000.0], np.float16)
     assert passes(overflow_risk, [-17000.0], np.float16)
@@ -109,6 +115,12 @@ def test_dead_is_where_the_zeros_began():
         Op("empty", "cat", ["x"], np.zeros((0, 3))),
     )
     assert passing(dump, dead) == ["relu", "again", "negative"]
+
+
+def test_zeros_that_were_asked_for_are_not_dead():
+    names = "zeros_like new_full fill_ empty_strided zero_ ZerosLike Fill Const BroadcastTo relu"
+    ops = [Op(f"y_{name}", name, ["x"], [0.0, 0.0]) for name in names.split()]
+    assert passing(dump_of(Op("x", "Input", (), [1.0, 2.0]), *ops), dead) == ["y_relu"]
 
 
 def test_dead_without_a_graph():

@@ -60,6 +60,7 @@ BUGS = {
         ["f/log"],
     ),
     "numbers of Python's": ([x(), Op("data", "lift_fresh", (), [NAN, 1.0])], ["data"]),
+    "a weight of one number": ([x(), Op("scale", "Initializer", (), NAN)], ["scale"]),
     "two of them": (
         [
             x([0.0]),
@@ -160,6 +161,8 @@ MASKS = {
         Op("max", "maximum", ["best", "x"], [1]),
     ],
     "plus infinity for a minimum": [Op("best", "lift_fresh", (), INF), x()],
+    "one number of Python's that is nan": [Op("missing", "lift_fresh", (), NAN), x()],
+    "a weight of one infinite number": [Op("limit", "Initializer", (), INF), x()],
     "a mask from outside": [
         x(),
         Op("mask", "Buffer", (), [[0, -INF], [0, 0]]),
@@ -323,8 +326,10 @@ def test_a_bad_view_of_what_was_not_dumped():
     assert passing(dump, origin_of_nonfinite) == ["mm"]
 
 
-def test_a_tensor_of_a_node_that_the_graph_does_not_have():
+@pytest.mark.parametrize("only_bad", [False, True])
+def test_a_tensor_of_a_node_that_the_graph_does_not_have(only_bad):
     dump = dump_of(x([1.0]))
+    dump.lists_only_bad = only_bad
     dump.add("stranger", 0, np.float32([NAN]))
     assert passing(dump, origin_of_nonfinite) == ["stranger"]
 
@@ -362,3 +367,10 @@ def test_a_dump_of_bad_tensors_only(only_bad):
     dump.lists_only_bad = only_bad
     # Else the softmax is unknown, and what comes after it may have come from the mask.
     assert passing(dump, origin_of_nonfinite) == (["log"] if only_bad else [])
+
+
+def test_what_is_read_twice_hides_nothing_in_a_dump_of_bad_tensors_only():
+    out = Op("out", "addcmul", ["log", "x", "x"], [-INF])
+    dump = dump_of(Op("x", "Input"), Op("log", "log", ["x"], [-INF]), out)
+    dump.lists_only_bad = True
+    assert passing(dump, origin_of_nonfinite) == ["log"]

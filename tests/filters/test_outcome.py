@@ -117,6 +117,81 @@ def test_a_where_that_took_the_other_one(results):
     assert passing(of(ops, results=results), origin_of_nonfinite) == ["log"]
 
 
+@pytest.mark.parametrize(
+    ("where", "kind", "expected"),
+    [
+        ([NAN, 0.0], np.float32, ["mask"]),
+        # Where it can't be told which one was taken, either may have been.
+        ([NAN, 0.0], np.complex64, ["log", "mask"]),
+        ([NAN, 0.0, 0.0], np.float32, ["log", "mask"]),
+    ],
+)
+def test_a_where_that_took_another_one_that_was_bad(where, kind, expected):
+    ops = [
+        Op("x", "Input", (), [1.0, -1.0]),
+        Op("log", "log", ["x"], [0.0, NAN]),
+        Op("mask", "Input", (), [NAN, 0.0]),
+        Op("where", "where", ["c", "mask", "log"], where, kind),
+    ]
+    assert passing(of(ops, results={"where:0": True}), origin_of_nonfinite) == expected
+
+
+def test_who_reads_a_view_reads_what_it_is_of():
+    view = Op("view", "view", ["log"])
+    view.attributes["_view"] = "true"
+    where = Op("where", "where", ["c", "view", "x"], [0.0, 0.0])
+    assert passing(of([*DROPPED[:2], view, where]), origin_of_nonfinite) == []
+
+
+@pytest.mark.parametrize("only_bad", [False, True])
+def test_an_end_that_was_not_dumped(only_bad):
+    ops = [*DROPPED[:2], Op("mul", "mul", ["log"]), Op("view", "view", ["log"])]
+    ops[-1].attributes["_view"] = "true"
+    for name, expected in (("mul:0", [] if only_bad else ["log"]), ("view:0", ["log"])):
+        dump = of(ops, results={name: True})
+        dump.lists_only_bad = only_bad  # else it was clean
+        assert passing(dump, origin_of_nonfinite) == expected
+
+
+def test_what_the_program_keeps_of_too_many_to_be_kept():
+    dump = of([*DROPPED[:2], Op("mul", "mul", ["log"])], results={"mul:0": False})
+    dump.suspects = frozenset(["log:0", "mul:0"])
+    assert passing(dump, origin_of_nonfinite) == ["log"]
+
+
+@pytest.mark.parametrize(
+    ("writes", "before", "expected"),
+    [
+        ("other:0, memory:0", [0.0], ["other"]),
+        ("other:0, memory:0", [NAN], []),
+        ("memory:0", [0.0], ["other"]),
+        ("memory:0", [NAN], []),
+    ],
+)
+def test_an_op_that_writes_to_several_tensors(writes, before, expected):
+    ops = [
+        Op("memory", "empty", (), before),
+        Op("other", "Input", (), [NAN]),
+        Op("swap_", "swap_", ["other", "memory"]),
+    ]
+    ops[-1].attributes["_writes"] = writes
+    dump = of(ops, results={"swap_:1": False})
+    dump.add("swap_", 1, np.float32([NAN]), timestamp=3)
+    assert passing(dump, origin_of_nonfinite) == expected
+
+
+def test_memory_that_was_written_to_twice():
+    ops = [
+        *IN_MEMORY[:2],
+        Op("once", "written", ["memory", "div"]),
+        Op("twice", "written", ["once", "div"], [NAN, NAN, NAN]),
+    ]
+    kept = {"twice:0": False}
+    assert passing(of(ops, results=kept), origin_of_nonfinite) == []
+    ops[0] = Op("memory", "Input", (), [1.0, NAN, NAN])
+    assert passing(of(ops, results=kept), origin_of_nonfinite) == ["div"]
+
+
 def test_a_buffer_is_no_origin_but_what_comes_out_of_it():
     ops = [
         Op("least", "Buffer", (), INF),

@@ -149,6 +149,7 @@ def test_other_threads_cannot_resume():
 
 def test_context_variables():
     variable = contextvars.ContextVar("variable", default="default")
+    own = contextvars.ContextVar("own")
     seen = []
 
     def function():
@@ -156,6 +157,7 @@ def test_context_variables():
         strand.pause()
         seen.append(variable.get())
         variable.set("function's")
+        own.set("new")
         strand.pause()
         seen.append(variable.get())
 
@@ -164,10 +166,10 @@ def test_context_variables():
     strand.resume()
     variable.set("another")
     strand.resume()
-    assert variable.get() == "another"
+    assert (variable.get(), own.get("unset")) == ("another", "unset")
     strand.resume()
     assert seen == ["resumer's", "resumer's", "function's"]
-    assert variable.get() == "function's"  # as after a call
+    assert (variable.get(), own.get()) == ("function's", "new")  # as after a call
 
 
 @pytest.mark.parametrize("kind", ["trace", "profile"])
