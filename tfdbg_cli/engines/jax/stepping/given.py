@@ -17,7 +17,7 @@ __all__ = ["device_value", "elements_shape", "fitted"]
 def elements_shape(aval: Any) -> tuple[int, ...]:
     """The shape of what `fitted` gives: of random keys that of what they are made of."""
     if is_key(aval):
-        aval = jax.eval_shape(jax.random.key_data, _unmade(aval))
+        aval = jax.eval_shape(jax.random.key_data, aval)
     return tuple(getattr(aval, "shape", ()))
 
 
@@ -60,10 +60,5 @@ def _impl(aval: Any) -> Any:
         found.append(jax.random.key_impl(key))
         return key
 
-    jax.eval_shape(ask, _unmade(aval))
+    jax.eval_shape(ask, aval)
     return found[0]
-
-
-def _unmade(aval: Any) -> Any:
-    """An array of which only shape and dtype are known."""
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype)  # type: ignore[no-untyped-call]

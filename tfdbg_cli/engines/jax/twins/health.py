@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax.extend.core  # noqa: F401  # (it is no attribute of jax before)
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
