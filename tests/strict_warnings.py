@@ -27,4 +27,7 @@ FRAMEWORKS_OWN = {
     r"ignore:`torch\.jit\.\w+` is deprecated:DeprecationWarning": (
         "PyTorch: its compiler and its forward mode use it themselves, and programs of the tests do"
     ),
+    r"ignore:os\.fork\(\) was called:RuntimeWarning": (
+        "JAX, of each fork once it is imported: the tests fork to start programs at a terminal"
+    ),
 }

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from filter_kit import INF, NAN, Op, dump_of, op_of, why
 
+from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 
 FLOAT32 = "its limit is 3.4028e+38, the largest finite number beside it"
+LARGEST = np.finfo(np.float32).max
 FLOAT16 = "its limit is 65504, the largest finite number beside it"
 
 
@@ -109,6 +112,12 @@ FLOAT16 = "its limit is 65504, the largest finite number beside it"
             ("overflow", f"float32 overflows at [0]: {FLOAT32} 3"),
         ),
         (
+            "pow",
+            [[1e-30, 3], [-2, 1]],
+            [INF, 3],
+            ("overflow", f"float32 overflows at [0]: {FLOAT32} 3"),
+        ),
+        (
             "exp",
             [[100, 1]],
             [INF, 2.7],
@@ -155,6 +164,15 @@ FLOAT16 = "its limit is 65504, the largest finite number beside it"
             ("overflow", f"float32 overflows at [0]: {FLOAT32} 3e+38"),
         ),
         ("sub", [[3e38], [2e38]], [INF], None),
+        # Both are infinite only at [1].
+        (
+            "sub",
+            [[1, INF], [1, INF]],
+            [NAN, NAN],
+            ("difference", "an infinity minus an infinity at [1]"),
+        ),
+        # The largest number of a type is none beyond it.
+        ("add", [[LARGEST, 1], [0, 1]], [INF, 2], None),
         ("mul", [[0, 1], [INF, 1]], [NAN, 1], ("product", "0 times an infinity at [0]")),
         ("mul", [[-INF, 1], [0, 1]], [NAN, 1], ("product", "0 times an infinity at [0]")),
         (
@@ -317,6 +335,10 @@ HALF = np.float16
             Op("y", op_of("pow"), ["minus"], [NAN], exponent=0.5),
             ("power", "a power of a negative number whose exponent isn't whole at [0]"),
         ),
+        (
+            Op("y", op_of("pow"), ["zero"], [INF], exponent=-1),
+            ("division", "0 to a negative power at [0]"),
+        ),
         # From outside.
         (Op("y", "Placeholder", (), [NAN]), ("batch", "it came in from outside (y:0)")),
         (Op("y", "Parameter", (), [NAN]), ("weights", "it came in with the weights (y:0)")),
@@ -333,6 +355,16 @@ def test_types_numbers_and_what_comes_from_outside(op, cause):
         Op("minus", "Input", (), [-4]),
     ]
     assert why(*given, op) == cause
+
+
+def test_an_input_that_can_t_be_read_shows_nothing():
+    def load():
+        raise DumpError("gone")
+
+    dump = dump_of(Op("x", "Input"), Op("y", op_of("log"), ["x"], [-INF]))
+    dump.add_datum(Datum("x", 0, load, timestamp=0, dtype="float32", shape=(1,), nbytes=4))
+    (y,) = dump.by_node("y")
+    assert cause_of(TensorLineage(dump), y) is None
 
 
 def test_an_input_is_looked_at_as_it_was_when_it_was_read():

@@ -193,6 +193,12 @@ MASKS = {
         Op("empty", "empty_like", ["x"], [NAN, INF]),
         Op("fill_", "fill_", ["empty"], [1, 1], value=1),
     ],
+    "memory that was written in part": [
+        Op("empty", "empty_like", ["x"], [NAN, INF]),
+        Op("select", "select", ["empty"], [NAN]),
+        Op("fill_", "fill_", ["select"], [1], value=1),
+        Op("empty_written", "written", ["empty", "fill_"], [1, INF]),
+    ],
     "nan that was asked for": [
         Op("full", "full", (), [NAN, NAN], fill_value="nan"),
         Op("view", "view", ["full"], [NAN, NAN]),

@@ -10,7 +10,7 @@ from tfdbg_cli.dumps.run_folder.writer import write_run_folder
 from tfdbg_cli.engines import numpy as tf
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.numpy.debugging import ENGINE
-from tfdbg_cli.filters.origins import began_here, origin_of_nonfinite, stayed_local
+from tfdbg_cli.filters.origins import began_here, left_out, origin_of_nonfinite, stayed_local
 
 DROPPED = [
     Op("x", "Input", (), [0.0, 1.0]),
@@ -38,6 +38,20 @@ def test_what_no_end_of_the_run_takes_over_stays_local():
     assert passing(dump, origin_of_nonfinite) == []
     (log,) = dump.by_node("log")
     assert began_here(dump, log) and stayed_local(dump, [log])
+    assert left_out(dump) == [log]
+
+
+def test_where_there_is_no_graph_all_that_is_bad_is_an_end():
+    dump = dump_of(Op("div", "div", ["x"], [NAN]), *DROPPED[3:], graph=False)
+    (div,) = dump.by_node("div")
+    assert began_here(dump, div) and not stayed_local(dump, [div])
+    assert left_out(dump) == []
+
+
+def test_what_is_fetched_is_an_end_though_others_read_it():
+    dump = of([*DROPPED[:2], Op("out", "where", ["c", "log", "x"], [0.0, 1.0])], fetches=["log:0"])
+    (log,) = dump.by_node("log")
+    assert not stayed_local(dump, [log])
 
 
 @pytest.mark.parametrize(

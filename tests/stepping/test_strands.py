@@ -1,8 +1,10 @@
 """Two pieces of code that take turns on one thread."""
 
 import contextvars
+import gc
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -29,6 +31,32 @@ def test_values_go_both_ways():
     assert heard == [1, 2]
     with pytest.raises(RuntimeError, match="done"):
         strand.resume()
+
+
+def test_it_needs_a_package_that_need_not_be_imported_yet(monkeypatch):
+    assert Coroutine.is_possible() is True
+    monkeypatch.delitem(sys.modules, "greenlet")
+    assert Coroutine.is_possible() is True
+
+
+def test_it_is_current_while_it_runs():
+    strand = Coroutine(lambda: strand.is_current)
+    assert strand.is_current is False
+    assert strand.resume() is True
+    assert strand.is_current is False
+
+
+def test_a_function_that_never_begins_is_let_go_of():
+    def function():
+        raise AssertionError
+
+    gone = weakref.ref(function)
+    strand = Coroutine(function)
+    del function
+    strand.forget()
+    gc.collect()
+    assert gone() is None
+    assert not strand.is_started
 
 
 def test_what_is_raised_reaches_whoever_resumed_last():

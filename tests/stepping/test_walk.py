@@ -76,6 +76,7 @@ def test_a_stepper_that_has_only_what_it_must():
     while stepper.next is not None:
         made.append([datum.tensor_name for datum in stepper.made(stepper.advance())])
     assert made == [["x:0"], ["block/a:0", "block/b:0"], ["root:0"]]
+    assert (stepper.numbers_values, stepper.updated, stepper.mendable()) == (False, (), ())
     with pytest.raises(UserError, match=r"^The variables of this run can't be restored\.$"):
         stepper.restore()
 
@@ -91,6 +92,42 @@ def test_a_step_that_fails_is_tried_once_and_the_way_on_is_told():
     with pytest.raises(UserError, match="block/b:0 is one number") as caught:
         walk.step()
     assert caught.value.hint == "restore takes an override back."
+
+
+class OpenChain(Chain):
+    """The same, of a program whose next step nobody knows before it gets there."""
+
+    is_open_ended = True
+    to_come = Chain.steps
+
+    @property
+    def steps(self):
+        return self.to_come[: self.position + 1]
+
+
+@pytest.mark.parametrize("target", ["root", "root:0", "Sqrt", "scope/root"])
+def test_where_nobody_knows_the_names_yet_part_of_one_will_do(target):
+    walk = Walk(OpenChain())
+    walk.stepper.to_come = (*Chain.steps[:2], Step("scope/root", "Sqrt", (), ("scope/root:0",)))
+    halt = walk.go(target, before=True)
+    assert (halt.why, walk.next.node) == ("", "scope/root")
+    walk.go(target)
+    assert walk.next is None
+    with pytest.raises(UserError, match='"nowhere" is not in this run'):
+        walk.find("nowhere")
+
+
+def test_a_name_that_never_comes_is_told_at_the_end():
+    walk = Walk(OpenChain())
+    assert walk.find("nowhere") is None
+    halt = walk.go("rot")
+    assert halt.why == 'The run is at its end. There was no "rot". Did you mean root?'
+    assert [each.step.node for each in halt.outcomes] == ["x", "block", "root"]
+
+
+def test_what_is_not_there_is_not_overridden():
+    with pytest.raises(UserError, match='"nowhere:0" is not in this run'):
+        Walk(Chain()).override("nowhere:0", 1)
 
 
 @pytest.fixture
@@ -143,6 +180,25 @@ def test_what_a_loop_makes_inside_is_found_at_the_loop(walk):
     assert walk.stepper.steps[place].node != inner
     assert walk.index(f"{inner}:0") == walk.index(f"{inner}:0 (#1)") == place
     assert walk.index("nowhere:0") is None
+
+
+def test_whole_loops_single_iterations_and_back(walk):
+    halt = walk.go()
+    assert len(halt.outcomes) == len(walk.stepper.steps)
+    (inner,) = {each for each in walk.names() if each.endswith("neg")}
+    place = walk.index(inner)
+    assert walk.readers(f"{inner}:0 (#1)") == [place]
+    walk.rewind(place)
+    assert (walk.stepper.position, walk.iterations) == (place, 0)
+    assert walk.readers(f"{inner}:0 (#1)") == []
+    for iterations in (1, 2):
+        walk.step(iteration=True)
+        assert (walk.stepper.position, walk.iterations) == (place, iterations)
+    walk.back()
+    assert (walk.stepper.position, walk.iterations) == (place, 1)
+    assert len(walk.rewind(place)) == 1
+    assert (walk.stepper.position, walk.iterations) == (place, 0)
+    assert walk.rewind(place) == []
 
 
 def test_back_goes_as_far_as_it_can(walk):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -120,18 +121,20 @@ def _sizes(given: Sequence[str]) -> dict[str, int]:
 def _loaded(path: str, session: Any) -> Mapping[str, Any]:
     """Arrays from an ``.npz``, or from an ``.npy`` if the model has one input."""
     names = [each.name for each in session.get_inputs()]
-    try:
-        found = np.load(path, allow_pickle=False)
-    except Exception as error:  # whatever damaged files lead to
-        raise UserError(f"the inputs can't be read: {one_line(error)}") from error
-    if isinstance(found, np.ndarray):
-        if len(names) != 1:
-            raise UserError(
-                f"{path} is one array, and the model has the inputs {', '.join(names)}."
-            )
-        return {names[0]: found}
-    with found:
-        for name in found.files:
+    with contextlib.ExitStack() as files:
+        try:
+            # Opened here: NumPy leaves the file of a damaged archive open.
+            file = files.enter_context(open(path, "rb"))
+            found = np.load(file, allow_pickle=False)
+        except Exception as error:  # whatever damaged files lead to
+            raise UserError(f"the inputs can't be read: {one_line(error)}") from error
+        if isinstance(found, np.ndarray):
+            if len(names) != 1:
+                raise UserError(
+                    f"{path} is one array, and the model has the inputs {', '.join(names)}."
+                )
+            return {names[0]: found}
+        for name in files.enter_context(found).files:
             if name not in names:
                 hint = did_you_mean(name, names) or f"There are {', '.join(names)}."
                 raise UserError(f'the model has no input "{name}".', hint)
