@@ -125,6 +125,70 @@ def test_what_it_raises_when_it_has_waited_for_too_long_does_too(tmp_path):
     check_nothing_is_lost(["-c", IMPATIENT], script, 400)
 
 
+STRUCK = """
+import signal
+import sys
+import torch
+
+class Late(Exception):
+    pass
+
+def late(number, frame):
+    raise Late
+
+signal.signal(signal.SIGALRM, late)
+name, left = sys.argv[1], 3
+struck = caught = 0
+net = torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(3)])
+optimizer = torch.optim.SGD(net.parameters(), 0.001)
+
+def strike(frame, event, arg):
+    global left, struck
+    code = frame.f_code
+    if event == "call" and code.co_name == name and "tfdbg_cli" in code.co_filename:
+        left -= 1
+        if not left:
+            sys.setprofile(None)
+            struck += 1
+            signal.raise_signal(signal.SIGALRM)
+
+for step in range(3):
+    try:
+        if step == 1:
+            sys.setprofile(strike)
+        optimizer.zero_grad()
+        net(torch.ones(3, 4)).mul_(2).sum().backward()
+        optimizer.step()
+    except Late:
+        caught += 1
+    finally:
+        sys.setprofile(None)
+    torch.set_grad_enabled(True)
+print("RESULT", struck, "struck", struck - caught, "lost")
+"""
+
+
+@pytest.mark.parametrize("where", ["_make", "_complete", "_describe", "_done"])
+def test_what_was_recorded_amid_it_is_whole(where, tmp_path):
+    """Where one is raised amid the recording, what comes after it knows all that came before."""
+    pytest.importorskip("torch")
+    script = tmp_path / "struck.py"
+    script.write_text(STRUCK)
+    at_once = IMPATIENT.replace("0.01", "0")
+    commands = ["-c", "run", "-c", "lt", "-c", "li -t 0.weight"] * 12
+    done = subprocess.run(
+        [sys.executable, "-c", at_once, "--batch", *commands, str(script), where],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert "RESULT 1 struck 0 lost" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "Error in the debugger" not in done.stderr
+    assert "the debugger failed" not in done.stderr
+
+
 OWN = """
 import signal
 import torch

@@ -78,8 +78,9 @@ class Describer:
                 self._describe(record)
             except Exception as error:
                 self._trouble(error)
+            finally:  # whatever a signal handler raises: each has a name
                 record.base = record.base or record.op_type
-            record.name = self._numbering.name(record.base)
+                record.name = self._numbering.name(record.base)
 
     def _rename(self, records: Sequence[OpRecord] | None) -> None:
         if records is None:

@@ -199,9 +199,9 @@ class LoggedOps(OpRecorder):
                 try:
                     self._read_block(log[at], at)
                 except Exception as error:  # whoever asks may be an op of the program's
+                    # Where it is a signal handler's the block is read once more, later.
                     self._trouble(error)
-                finally:
-                    self._caught_up_to = at + log[at + 1]
+                self._caught_up_to = at + log[at + 1]
 
     def _read_block(self, kind: int, at: int) -> None:
         log = self._log
@@ -210,12 +210,21 @@ class LoggedOps(OpRecorder):
         elif kind == DONE:
             self._complete(at)
         elif kind == RECORD:
-            self._describer.raw.append(log[at + 2])
-            self._made += 1
+            self._append(at, log[at + 2])
         elif kind == AGAIN:
             self._tracker.know_again(log[at + 2], log[log[at + 3] + OUTPUT])
         elif kind == RESULT:
             log[log[at + 2] + OUTPUT].is_result = True
+
+    def _append(self, at: int, record: OpRecord) -> None:
+        """What a block was read for; a signal that comes in then finds it done."""
+        self._made += 1
+        self._caught_up_to = at + self._log[at + 1]
+        self._describer.raw.append(record)
+
+    def _outputs_at(self, places: list[int]) -> list[OpOutput]:
+        """The outputs that are known there; those of an op that was lost aren't."""
+        return [made for at in places if (made := self._log[at + OUTPUT]) is not None]
 
     def _make(self, at: int) -> None:
         log = self._log
@@ -237,25 +246,25 @@ class LoggedOps(OpRecorder):
         second = first + inputs
         third = second + constants
         fourth = third + over
-        given = [log[each + OUTPUT] for each in log[first:second]]
-        record = OpRecord(index, facts.op_type, facts, given)
+        record = OpRecord(index, facts.op_type, facts, self._outputs_at(log[first:second]))
         record.constants = log[second:third]
         if facts.has_writes:
-            record.overwrites = [log[each + OUTPUT] for each in log[third:fourth]]
+            record.overwrites = self._outputs_at(log[third:fourth])
         record.frames = (*log[fourth : at + log[at + 1]],)
         record.state, record.place = state, where
         record.api, record.script, record.sequence = api, script, sequence
         record.phase, record.owner_of = phase, owner
         self._records[at] = record
-        self._describer.raw.append(record)
-        self._made += 1
+        self._append(at, record)
 
     def _complete(self, at: int) -> None:
         log, tracker = self._log, self._tracker
-        record = self._records.pop(log[at + 2])
+        began = log[at + 2]
+        record = self._records[began]
         record.time, count = log[at + 3], log[at + 5]
         if not count:
             record.result = log[at + 4]
+        record.outputs = []
         at += DONE_HEAD
         for slot in range(count):
             reference, key, dtype, judged, _, _, device, is_view, held, is_written, offset, size = (
@@ -275,3 +284,4 @@ class LoggedOps(OpRecorder):
             if is_written:
                 tracker.written(output)
             at = end
+        del self._records[began]

@@ -90,6 +90,7 @@ class QuickOps(LoggedOps):
                     return self._start(state, op, args, kwargs, frame)
             return self._start(state, op, args, kwargs, frame)
         except Exception as error:
+            self.is_quick = False  # what was noted of it may be half of it
             self._trouble(error)
             return None
         finally:
@@ -111,6 +112,7 @@ class QuickOps(LoggedOps):
                     record.overwritten = started[3]
                     self.end(record, result)
         except Exception as error:
+            self.is_quick = False
             self._trouble(error)
 
     @uninterrupted
