@@ -18,7 +18,7 @@ from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.commands.table import LazyTable, aligned
 from tfdbg_cli.common.documents import ROLES, LazyDocument, Line, Link, Span
-from tfdbg_cli.common.garbage import collector_paused
+from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump

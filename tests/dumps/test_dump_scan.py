@@ -8,7 +8,7 @@ import pytest
 from directory_kit import CPU0, CPU1
 from dump_samples import START
 
-from tfdbg_cli.common.garbage import collector_paused
+from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.dumps.tfdbg_dir.names import decode_node_name, parse_dump_name
 
 ODD = (

@@ -24,6 +24,7 @@ _TORCH = f"""\
 import torch, copy, pickle
 from torch import nn
 import torch.nn.functional as F
+import torch.autograd.forward_ad as forward
 from torch.utils.checkpoint import checkpoint
 torch.manual_seed(3); torch.set_num_threads(1)
 class Part(nn.Module):
@@ -154,6 +155,10 @@ _TORCH_LINES = (
     "{n} = checkpoint(model, {m}, use_reentrant=False)",
     "{n} = Odd.apply({m} + 0)",
     "{n} = torch.func.grad(lambda q: (q * {m}.detach()).sin().sum())({n}.detach())",
+    "{n} = torch.func.jvp(model, ({n}.detach(),), ({m}.detach(),))[{k} % 2]",
+    "{n} = torch.func.jacfwd(lambda q: model(q).sum())({n}.detach())",
+    "{n} = torch.func.vmap(model, randomness='different')({n}.detach().expand(2, 3))[0]",
+    "{n} = forward.unpack_dual(model(forward.make_dual({n}.detach(), {m}.detach())))[{k} % 2]",
     "{n} = torch.rand({k} + 1)",
     "show(step({n}.detach()))",
     "show(step({n}))",
@@ -183,6 +188,7 @@ _TORCH_LINES = (
 )
 _TORCH_BLOCKS = (
     "with torch.no_grad():",
+    "with forward.dual_level():",
     "with torch.autocast('cpu', torch.bfloat16):",
     "with torch.random.fork_rng():",
     "if {n}.detach().sum() > {k}:",

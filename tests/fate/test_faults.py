@@ -52,7 +52,14 @@ def test_a_system_that_gives_less(tmp_path, limit, values):
 @pytest.mark.parametrize(
     ("situation", "tried"),
     [
-        ("leader", ["sessions/ranks/leader.py once", "common/threads.py once", "files.py SIGKILL"]),
+        (
+            "leader",
+            [
+                "sessions/ranks/leader.py once",
+                "common/interpreter/threads.py once",
+                "files.py SIGKILL",
+            ],
+        ),
         ("follower", ["net/wire.py:117 once", "run_folder/writer.py other", "files.py SIGTERM"]),
     ],
 )

@@ -87,7 +87,7 @@ with torch.no_grad():
 
 IMPATIENT = """
 import runpy, sys
-from tfdbg_cli.common import signal_gate
+from tfdbg_cli.common.interpreter import signal_gate
 signal_gate._LONGEST = 0.01
 sys.argv[0] = "tfdbg_cli"
 runpy.run_module("tfdbg_cli", run_name="__main__", alter_sys=True)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
-from tfdbg_cli.common.garbage import collector_paused
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.garbage import collector_paused
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.datum import Datum, InconvertibleTensorProto, number_executions
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph

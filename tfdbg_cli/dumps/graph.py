@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
-from tfdbg_cli.common.garbage import collector_paused
+from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.dumps.elements import node_name_of, parse_tensor_name, slot_of
 from tfdbg_cli.dumps.graph_walk import Edge, GraphWalk, Visit
 from tfdbg_cli.dumps.sources import Frame

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, overload
 
-from tfdbg_cli.common.garbage import collector_paused
+from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.dumps.elements import node_name_of
 
 __all__ = ["Edge", "GraphWalk", "Visit"]

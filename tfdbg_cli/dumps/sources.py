@@ -7,16 +7,18 @@ import os
 import site
 import sysconfig
 from collections.abc import Iterable, Mapping
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import related, with_frames
+from tfdbg_cli.common.interpreter.signal_gate import STAND_IN
 from tfdbg_cli.dumps.source_text import keep_modules, live_source, split_source
 
 __all__ = [
     "Frame",
     "Sources",
     "capture_stack",
+    "is_debugger_code",
     "is_debugger_path",
     "is_library_path",
     "own_frame",
@@ -158,7 +160,7 @@ def capture_stack(frame: FrameType | None, skip: str = "") -> tuple[Frame, ...]:
     found: list[Frame] = []
     while frame is not None:
         code = frame.f_code
-        if not ((skip and code.co_filename.startswith(skip)) or is_debugger_path(code.co_filename)):
+        if not ((skip and code.co_filename.startswith(skip)) or is_debugger_code(code)):
             found.append(Frame(code.co_filename, frame.f_lineno, code.co_name))
         frame = frame.f_back
     found.reverse()
@@ -193,9 +195,14 @@ def own_place(error: BaseException, frame: FrameType | None = None) -> tuple[str
     return found
 
 
+def is_debugger_code(code: CodeType) -> bool:
+    """Whether a code is ours, wherever it seems to be."""
+    return code.co_name == STAND_IN or is_debugger_path(code.co_filename)
+
+
 def without_debugger(trace: TracebackType | None) -> TracebackType | None:
     """A traceback without the debugger's frames; it isn't changed itself."""
-    return with_frames(trace, lambda frame: not is_debugger_path(frame.f_code.co_filename))
+    return with_frames(trace, lambda frame: not is_debugger_code(frame.f_code))
 
 
 def show_program_only(error: BaseException) -> None:

@@ -14,7 +14,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from tfdbg_cli.common.garbage import collector_paused
+from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.dumps.datum import Datum
 
 __all__ = ["DatumMaker", "LazyData", "Tables"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.signal_gate import uninterrupted
+from tfdbg_cli.common.interpreter.signal_gate import uninterrupted
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.registry import entries, is_perhaps_unused, load
 from tfdbg_cli.front.import_hook import ImportHook

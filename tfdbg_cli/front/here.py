@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.run.control import describe_run
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell, tell_failure
 from tfdbg_cli.engines.base import Glimpse, ShowsOpenRuns
 from tfdbg_cli.engines.registry import imported

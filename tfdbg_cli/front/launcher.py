@@ -17,6 +17,7 @@ from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.common.errors import one_line, related
+from tfdbg_cli.common.interpreter.recursion import depth, lift
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.source_text import keep_source
@@ -182,6 +183,14 @@ def _new_main() -> ModuleType:
 # The run.
 
 
+def _frames_beneath() -> int:
+    """How many more frames are beneath what is executed by the caller than ``python`` has."""
+    found = {"depth": depth}
+    exec("here = depth()", found)
+    here: Any = found["here"]
+    return int(here) - (2 if sys.version_info < (3, 12) else 1) - 1
+
+
 def _run(
     load: Callable[[], tuple[CodeType, ModuleType]],
     debugger: Debugger,
@@ -195,9 +204,12 @@ def _run(
     watch.start()
     uncaught: BaseException | None = None
     status = 0
+    beneath = 0
     try:
         code, main = load()
         watch.program_started = True
+        beneath = _frames_beneath()
+        lift(beneath)
         exec(code, main.__dict__)
     except _NotFoundError as error:
         print(f"{sys.executable}: {error}", file=sys.stderr)
@@ -208,6 +220,8 @@ def _run(
             debugger.outcome = one_line(error)
     except BaseException as error:
         uncaught = error
+    finally:
+        lift(-beneath)
     if isinstance(uncaught, Exception):
         try:
             watch.failed(uncaught)

@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from tfdbg_cli.common.threads import OwnThread
+from tfdbg_cli.common.interpreter.threads import OwnThread
 from tfdbg_cli.net.address import lifted
 from tfdbg_cli.net.wire import LostError, admit
 

@@ -6,7 +6,7 @@ import sys
 from types import FrameType, TracebackType
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.dumps.sources import is_debugger_path
+from tfdbg_cli.dumps.sources import is_debugger_code
 
 __all__ = [
     "AbsentError",
@@ -69,6 +69,6 @@ class TraceBlockError(TraceError, SyntaxError):
 def user_line() -> TracebackType | None:
     """The line of the program that is being run, as part of a traceback to be shown later."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_debugger_path(frame.f_code.co_filename):
+    while frame is not None and is_debugger_code(frame.f_code):
         frame = frame.f_back
     return None if frame is None else TracebackType(None, frame, frame.f_lasti, frame.f_lineno)

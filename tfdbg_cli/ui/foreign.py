@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import Any
 
-from tfdbg_cli.common.threads import OwnThread
+from tfdbg_cli.common.interpreter.threads import OwnThread
 
 __all__ = ["ForeignKeys", "is_foreign"]
 

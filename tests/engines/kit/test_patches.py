@@ -148,7 +148,8 @@ class Below(Called):
 
 
 def test_a_method_is_redirected_where_it_is():
-    patches, seen, made, codes = PatchSet("Frame 1.0"), [], [], []
+    seen, made, codes = [], [], []
+    patches = PatchSet("Frame 1.0", codes.append)
     method, code, thing = Called.call, Called.call.__code__, Below()
 
     def make(original):
@@ -161,7 +162,7 @@ def test_a_method_is_redirected_where_it_is():
         return instead
 
     for _ in range(2):
-        assert patches.redirect(Called.call, make, codes.append)
+        assert patches.redirect(Called.call, make)
         assert patches
         assert thing.call(1, key=2) == (thing, (1,), {"key": 2})
         assert Called.call is method
@@ -178,8 +179,8 @@ def test_a_method_is_redirected_where_it_is():
 def test_what_somebody_else_has_redirected_since_stays():
     patches, others = PatchSet("Frame 1.0"), PatchSet("Frame 1.0")
     code = Called.call.__code__
-    assert patches.redirect(Called.call, lambda original: lambda *args: "ours", id)
-    assert others.redirect(Called.call, lambda original: lambda *args: "theirs", id)
+    assert patches.redirect(Called.call, lambda original: lambda *args: "ours")
+    assert others.redirect(Called.call, lambda original: lambda *args: "theirs")
     patches.undo()
     assert Called().call() == "theirs"
     others.undo()
@@ -198,7 +199,7 @@ def test_not_every_method_can_be_redirected():
 
     patches = PatchSet("Frame 1.0")
     for method in (Others.fixed, Others.closed, len):
-        assert not patches.redirect(method, around("ours"), id)
+        assert not patches.redirect(method, around("ours"))
     assert not patches
 
 

@@ -1,19 +1,21 @@
 """Tensors that only their class can compute with, or whose memory was given back: never touched."""
 
 import pytest
-from breakers_kit import EVERY_RUN, Both
+from breakers_kit import EVERY_RUN, Both, lines_of
 
 #: Each way to look at a run: all of it, the op records, modules, copies, step by step.
-WAYS = (
-    EVERY_RUN,
-    ("run -f has_inf_or_nan",),
-    ("config set level ops", "run -f has_inf_or_nan"),
-    ("config set level modules", "run -f has_inf_or_nan"),
-    ("config set keep clone", *EVERY_RUN),
-    ("s", "exit") * 6,
-)
-
-NAMES = ["everything", "filter", "records", "modules", "copies", "steps"]
+WAYS = {
+    "everything": EVERY_RUN,
+    "filter": ("run -f has_inf_or_nan",),
+    "values": ("config set level values", "run -f origin_of_nonfinite"),
+    "records": ("config set level ops", "run -f origin_of_nonfinite"),
+    "modules": ("config set level modules", "run -f has_inf_or_nan"),
+    "other filter": ("run -f exploding",),
+    "check": ("--check", "has_inf_or_nan"),
+    "copies": ("config set keep clone", *EVERY_RUN),
+    "numbers": ("track --norms", "run -t 1000"),
+    "steps": ("s", "exit") * 6,
+}
 
 PASSES = """
 import warnings
@@ -130,18 +132,72 @@ for step in range(6):
     tell(loss.item())
 """
 
+TANGENTS = f"""{PASSES}
+import torch.autograd.forward_ad as forward
+from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, linearize, vmap, vjp
 
-PROGRAMS = {"nested": NESTED, "others": OTHERS, "freed": FREED}
+net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+x, v = torch.randn(5, 3), torch.ones(5, 3)
+loss = lambda x: net(x).square().mean()
+double = Pass(lambda x: x * 2)
+
+def dual(function):
+    with forward.dual_level():
+        made = function(forward.make_dual(x, v))
+        return [*forward.unpack_dual(made)]
+
+tell(digest(*jvp(net, (x,), (v,))), digest(*jvp(loss, (x,), (v,))), digest(*dual(net)))
+tell(digest(*dual(double)), digest(*dual(lambda x: double(x.sum()))))
+tell(digest(jacfwd(loss)(x)), digest(jacrev(loss)(x)), digest(hessian(loss)(x[0])))
+tell(digest(linearize(loss, x)[1](v)), digest(vjp(net, x)[1](net(x))[0]))
+tell(digest(jvp(grad(loss), (x,), (v,))[1]), digest(grad(lambda x: jvp(loss, (x,), (v,))[1])(x)))
+tell(digest(vmap(jacfwd(net))(x)), digest(jacfwd(jacfwd(loss))(x[0])))
+parameters = dict(net.named_parameters())
+along = {{name: torch.ones_like(each) for name, each in parameters.items()}}
+call = lambda parameters: functional_call(net, parameters, (x,)).sum()
+tell(digest(*jvp(call, (parameters,), (along,))))
+with forward.dual_level():  # tensors without tangents, and tangents that nobody gave
+    one = forward.make_dual(torch.ones(3), torch.zeros(3))
+    half = double(one) + double(torch.ones(3)) * nn.Linear(3, 3)(torch.ones(3))
+    tell(digest(*forward.unpack_dual(half)))
+    tell(double(torch._efficientzerotensor((3,))).clone().tolist())
+optimizer = torch.optim.Adam(net.parameters())
+for _ in range(6):
+    made, slope = jvp(net, (x,), (v,))
+    optimizer.zero_grad()
+    (made - slope.detach()).square().mean().backward()
+    optimizer.step()
+tell(digest(net))
+"""
+
+PROGRAMS = {"nested": NESTED, "others": OTHERS, "freed": FREED, "tangents": TANGENTS}
+
+#: Makes a tensor of each kind.
+KINDS = {
+    "conjugate": "torch.ones(3, dtype=torch.complex64).mul(1j).conj()",
+    "negative": "torch.ones(3, dtype=torch.complex64).mul(1j).conj().imag",
+    "half": "torch.ones(3).half()",
+    "quarter": "torch.ones(3).to(torch.float8_e5m2)",
+    "without memory": "torch._efficientzerotensor((3,))",
+    "meta": "torch.ones(3, device='meta')",
+    "empty": "torch.ones(0, 3)",
+    "sparse": "torch.eye(3).to_sparse()",
+    "mkldnn": "torch.eye(3).to_mkldnn()",
+    "quantized": "torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)",
+    "nested": "torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged)",
+    "inference": "in_inference()",
+    "of a class": "torch.ones(3).as_subclass(Counting)",
+}
 
 
-@pytest.mark.parametrize("way", WAYS, ids=NAMES)
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_program_does_what_it_does_alone(both: Both, name: str, way: tuple[str, ...]) -> None:
     out = both.compare(both.write(PROGRAMS[name]), *way)
     assert "could not be recorded" not in out
 
 
-@pytest.mark.parametrize("way", WAYS, ids=NAMES)
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_a_class_is_asked_for_nothing(both: Both, way: tuple[str, ...]) -> None:
     program = f"""{WRAPPED}
 keep = Pass()
@@ -150,6 +206,47 @@ for x in (Scaled(torch.ones(3), 2.0), torch.ones(3).as_subclass(Counting)):
         tell(type(keep(x)).__name__, asked)
 """
     both.compare(both.write(program), *way)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_tensors_of_all_kinds(both: Both, way: tuple[str, ...]) -> None:
+    """Each comes into a module, goes through it and is looked at there."""
+    both.compare(both.write(of_all_kinds("keep")), *way)
+
+
+def test_tensors_of_all_kinds_in_trace_blocks(both: Both) -> None:
+    plain, traced = (both.write(of_all_kinds(each), each) for each in ("keep", "traced"))
+    done = both.alone(traced)
+    assert lines_of(done) == lines_of(both.alone(plain)), done.err
+    assert "cannot be read" not in done.out
+
+
+def of_all_kinds(function: str) -> str:
+    """A program that calls a function on each."""
+    makers = "".join(f"    {name!r}: lambda: {maker},\n" for name, maker in KINDS.items())
+    return f"""{WRAPPED}
+import tfdbg_cli
+
+keep = Pass(lambda x: (x, torch.ones(3).log()))
+
+def traced(x):
+    with tfdbg_cli.trace(keep, x) as t:
+        given = t["input/x:0"].value
+        logarithm = t["log:0"].value
+    assert logarithm.tolist() == [0, 0, 0]
+    return t.result
+
+def in_inference():
+    with torch.inference_mode():
+        return torch.ones(3)
+
+kinds = {{
+{makers}}}
+for name, make in kinds.items():
+    made, other = {function}(make())
+    tell(name, type(made).__name__, made.dtype, made.layout, other.tolist())
+tell(asked)
+"""
 
 
 def test_they_are_listed_by_what_they_are_made_of(both: Both) -> None:

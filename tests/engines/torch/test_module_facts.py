@@ -10,7 +10,8 @@ import torch
 from test_modules import first_bad, lines_left, watched
 from torch import nn
 
-from tfdbg_cli.engines.torch.modules.facts import Facts, are_clean
+from tfdbg_cli.engines.torch.modules.facts import Facts
+from tfdbg_cli.engines.torch.runs.exact_check import are_clean
 
 BAD = [math.nan, math.inf, -math.inf]
 #: Modules, and the shape of what they get.

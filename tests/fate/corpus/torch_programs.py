@@ -130,6 +130,25 @@ show(vmap(lambda v: v + torch.rand(2), randomness="different")(torch.zeros(2, 2)
 p, b = stack_module_state([Net(), Net()])
 show(vmap(lambda p, b, x: functional_call(model, (p, b), (x,)), (0, 0, None))(p, b, x))
 
+#%% forward_mode_of_modules
+import torch.autograd.forward_ad as forward
+from torch.func import functional_call, grad, hessian, jacfwd, jvp, linearize, vmap
+model, x, v = Net(), torch.randn(5, 3), torch.ones(5, 3)
+loss = lambda x: model(x).square().mean()
+show(*jvp(model, (x,), (v,)), *jvp(loss, (x,), (v,)), jacfwd(loss)(x), hessian(loss)(x[0]), vmap(jacfwd(model))(x))
+show(linearize(loss, x)[1](v), jvp(grad(loss), (x,), (v,))[1], grad(lambda x: jvp(loss, (x,), (v,))[1])(x))
+params = dict(model.named_parameters())
+show(*jvp(lambda p: functional_call(model, p, (x,)).sum(), (params,), ({n: torch.ones_like(p) for n, p in params.items()},)))
+with forward.dual_level():
+    show(*forward.unpack_dual(model(forward.make_dual(x, v))), torch.tanh(torch._efficientzerotensor((2,))).clone())
+optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+for _ in range(3):
+    made, slope = jvp(model, (torch.randn(5, 3),), (v,))
+    optimizer.zero_grad()
+    (made - slope.detach()).square().mean().backward()
+    optimizer.step()
+show(*model.parameters(), torch.rand(1))
+
 #%% vmap_error
 from torch.func import vmap
 try:

@@ -13,8 +13,8 @@ from tfdbg_cli.commands.graph.verdict import first_origin, verdict
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.printable import printable
-from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
 from tfdbg_cli.dumps.graph import Graph, node_name_of
 from tfdbg_cli.dumps.sources import own_frame

@@ -25,8 +25,8 @@ from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.common.documents import Line, Span, line
 from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.program_facts import program_facts
-from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import node_name_of
 from tfdbg_cli.dumps.sources import own_frame

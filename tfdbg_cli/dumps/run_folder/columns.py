@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.common.garbage import collector_paused
+from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.files import Chunk
 from tfdbg_cli.dumps.run_folder.json_fields import (

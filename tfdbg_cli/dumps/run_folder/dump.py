@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfdbg_cli.common.errors import DumpError, UserError
-from tfdbg_cli.common.garbage import collector_paused
+from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.dumps.dump import Datum, Dump, RunError, RunInfo
 from tfdbg_cli.dumps.feeds import LazyFeeds
 from tfdbg_cli.dumps.files import read_file

@@ -188,6 +188,13 @@ class RunHost(Protocol):
     def is_idle(self) -> bool:
         """Whether nobody wants to know of runs now: the engine may keep out of the way."""
 
+    def when_wanted(self, wake: Callable[[], None]) -> None:
+        """Call a function, once, as soon as somebody wants to know of runs again.
+
+        Args:
+            wake: the engine comes back. It may be called on any thread, and at once.
+        """
+
     @property
     def tracks(self) -> Tracks | None:
         """Where numbers over runs go, the loss of each, say; ``None``: nobody wants any."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.engines.base import KeyMeeting, Meeting
 from tfdbg_cli.engines.jax.private import distributed_state
 from tfdbg_cli.engines.kit.program import RunsAdapter

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from tfdbg_cli.common.program_signals import pass_on
-from tfdbg_cli.common.signal_gate import uninterrupted
+from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.signal_gate import uninterrupted
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 
 __all__ = ["contain", "contained"]

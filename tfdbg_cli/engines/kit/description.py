@@ -128,6 +128,9 @@ class Surveyed(Protocol):
     def is_idle(self) -> bool:
         """Whether nobody debugs at the moment, so that runs aren't even counted."""
 
+    def rest(self) -> None:
+        """So it is: what sees the program is taken off, until somebody debugs again."""
+
     def gave_up(self, error: Exception) -> None:
         """The program isn't watched any more."""
 

@@ -504,6 +504,7 @@ class RunLife(ABC, Generic[R]):
         if self._run is not None or not self._program.is_idle():
             return False
         self.settle()
+        self._program.rest()
         return True
 
     def is_here(self) -> bool:

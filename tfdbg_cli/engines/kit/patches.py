@@ -11,8 +11,9 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.kit.places import seem, seeming
 
-__all__ = ["PatchSet"]
+__all__ = ["PatchSet", "replaced"]
 
 _MISSING: Any = object()
 
@@ -90,6 +91,18 @@ def _take_back(patch: _Patch) -> None:
             _stacks.pop(place, None)
 
 
+def replaced() -> Iterator[tuple[str, Any, Any]]:
+    """All that is replaced in this process: what it is called, what stood there, what does now."""
+    with _lock:
+        patches = [each for stack in _stacks.values() for each in stack]
+    for each in patches:
+        before = each.before
+        if before is _MISSING:
+            before = getattr(super(each.owner, each.owner), each.name)
+        pair = (getattr(value, "__func__", value) for value in (before, each.value))
+        yield f"{_title(each.owner)}.{each.name}", *pair
+
+
 # The constant that stands for what a redirected function calls.
 _INSTEAD = "tfdbg_cli: what is called instead"
 
@@ -119,7 +132,7 @@ class _Redirection:
         self.copy.__kwdefaults__ = function.__kwdefaults__
         self.copy.__qualname__ = function.__qualname__
         ours = make(self.copy)
-        template = _redirected.__code__
+        template = seeming(_redirected.__code__, self.before)
         constants = (ours if item == _INSTEAD else item for item in template.co_consts)
         self.code = template.replace(co_consts=(*constants,), co_name=self.before.co_name)
         self.is_on = False
@@ -169,10 +182,12 @@ class PatchSet:
 
     Args:
         framework: whose parts they are, with its version: it is named where one isn't there.
+        also: is told of each code that is put in place, once.
     """
 
-    def __init__(self, framework: str) -> None:
+    def __init__(self, framework: str, also: Callable[[CodeType], None] | None = None) -> None:
         self._framework = framework
+        self._also = also
         self._undo: list[Callable[[], None]] = []
         self._redirections: dict[FunctionType, _Redirection] = {}
         self._made: dict[tuple[Any, str], _Made] = {}
@@ -215,18 +230,27 @@ class PatchSet:
         if known is not None and known.is_for(original, make):
             value = known.value
         else:
-            made = make(original)
-            if wraps:
-                made = functools.wraps(original)(made)
+            made = self.standing_for(original, make(original), wraps=wraps)
             value = staticmethod(made) if isinstance(before, staticmethod) else made
             self._made[owner, name] = _Made(original, make, value)
         patch = _Patch(owner, name, value, before)
         _put(patch)
         return self._add(functools.partial(_take_back, patch))
 
-    def redirect(
-        self, function: Any, make: Callable[[Any], Any], also: Callable[[CodeType], None]
-    ) -> bool:
+    def standing_for(self, original: Any, made: Any, *, wraps: bool = True) -> Any:
+        """What is to stand for a function, made to be taken for it.
+
+        Args:
+            original: the function.
+            made: what stands for it.
+            wraps: whether it gets its name and docstring.
+        """
+        seem(made, original)
+        if self._also is not None and isinstance(made, FunctionType):
+            self._also(made.__code__)
+        return functools.wraps(original)(made) if wraps else made
+
+    def redirect(self, function: Any, make: Callable[[Any], Any]) -> bool:
         """Let a method do something else, where it is: the class that has it isn't touched.
 
         A class whose attribute is replaced, and every class below it, forgets what is known of its
@@ -237,7 +261,6 @@ class PatchSet:
             function: the method.
             make: gets a function that does what it did, and makes what is to be called instead.
                 What it has made is used again the next time.
-            also: is told of the code that it has then, the first time.
 
         Returns:
             Whether it can be done: it takes any arguments and has no variables of functions around.
@@ -247,7 +270,8 @@ class PatchSet:
         known = self._redirections.get(function)
         if known is None or function.__code__ is not known.before:
             known = self._redirections[function] = _Redirection(function, make)
-            also(known.code)
+            if self._also is not None:
+                self._also(known.code)
         known.put()
         self._add(known.take_back)
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -51,6 +52,8 @@ class Program:
         }.__getitem__
         self._hosts: list[HostOf] = []
         self._watchers = 0
+        self._is_resting = False
+        self._lock = threading.RLock()
         self._is_told_of_forks = False
         self._asked: RunHost | None = None
         #: Where a debugger keeps its wrapper of this; they live and die together.
@@ -75,6 +78,7 @@ class Program:
         if not self._hosts:
             self.prepare()
         self._see(self.patches.install)
+        self._is_resting = False
         self._hosts.append(wrap)
         try:
             self.runs.begin()
@@ -110,15 +114,39 @@ class Program:
         return undo
 
     def _see(self, install: Callable[[], None]) -> None:
-        install()
+        with self._lock:
+            install()
         self.begun()
         if not self._is_told_of_forks and hasattr(os, "register_at_fork"):
             self._is_told_of_forks = True
             os.register_at_fork(after_in_child=self.runs.abandon)
 
     def _settle(self) -> None:
-        if not self._hosts and not self._watchers:
-            self.patches.undo()
+        with self._lock:
+            self._is_resting = self._is_resting and bool(self._hosts)
+            if not self._watchers and (self._is_resting or not self._hosts):
+                self.patches.undo()
+
+    def rest(self) -> None:
+        """Nobody debugs at the moment: the program is as if nobody had come, until somebody does.
+
+        Whoever asks for a stop then may be on another thread.
+        """
+        host = self._asked
+        if host is None or self._is_resting:
+            return
+        self._is_resting = True
+        self._settle()
+        host.when_wanted(self._wake)
+        if not host.is_idle:
+            self._wake()
+
+    def _wake(self) -> None:
+        with self._lock:
+            if self._is_resting:
+                self._is_resting = False
+                self.prepare()
+                self.patches.install()
 
     def host(self) -> RunHost | None:
         """Who is asked at each run; ``None``: nobody debugs."""

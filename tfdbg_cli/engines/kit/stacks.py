@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-from tfdbg_cli.dumps.sources import Frame, is_debugger_path, is_library_path
+from tfdbg_cli.dumps.sources import Frame, is_debugger_code, is_library_path
 
 __all__ = [
     "DEBUGGER",
@@ -74,8 +74,9 @@ def _find_kind(code: CodeType) -> int:
         if id(code) in _kinds:
             return _kinds[id(code)][1]
     path = code.co_filename
-    own = DEBUGGER if is_debugger_path(path) else LIBRARY
-    kind = own if is_library_path(path) else USER
+    kind = LIBRARY if is_library_path(path) else USER
+    if is_debugger_code(code):
+        kind = DEBUGGER
     _kinds[id(code)] = (code, kind)
     return kind
 
@@ -103,7 +104,7 @@ class Stack:
         found: list[Frame] = []
         stack: Stack | None = self
         while stack is not None:
-            for code, position in stack._pairs():
+            for code, position in stack.pairs():
                 if kind_of(code) == DEBUGGER:
                     continue
                 line = _line(code, position)
@@ -125,14 +126,15 @@ class Stack:
             yield from stack.places[::2]
             stack = stack.outer
 
-    def _pairs(self) -> Iterator[tuple[CodeType, int]]:
+    def pairs(self) -> Iterator[tuple[CodeType, int]]:
+        """Code and position of the frames, innermost first, without those of the outer stack."""
         return zip(self.places[::2], self.places[1::2], strict=True)
 
     def user_line(self) -> str:
         """The innermost place in the user's own code, ``file:line in function``; may be empty."""
         stack: Stack | None = self
         while stack is not None:
-            for code, position in stack._pairs():
+            for code, position in stack.pairs():
                 if kind_of(code) == USER:
                     return f"{code.co_filename}:{_line(code, position)} in {code.co_name}"
             stack = stack.outer

@@ -90,8 +90,8 @@ class ThreadFollower:
         if self._patches:
             return
         with self._patches.together():
-            self._patches.replace(threading.Thread, "start", self._starting, wraps=False)
-            self._patches.replace(ThreadPoolExecutor, "submit", self._submitting, wraps=False)
+            self._patches.replace(threading.Thread, "start", self._starting)
+            self._patches.replace(ThreadPoolExecutor, "submit", self._submitting)
 
     def leave(self) -> None:
         """Don't."""

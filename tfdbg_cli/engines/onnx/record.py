@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dtypes import dtype_by_name
 from tfdbg_cli.dumps.graph import Graph

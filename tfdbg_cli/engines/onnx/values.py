@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.datum import InconvertibleTensorProto
 from tfdbg_cli.dumps.dtypes import decode, dtype_by_name
 from tfdbg_cli.dumps.finite import all_finite

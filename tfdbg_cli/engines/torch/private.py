@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tfdbg_cli.common.signal_gate import add_helpers
+from tfdbg_cli.common.interpreter.signal_gate import add_helpers
 from tfdbg_cli.engines.kit.private_names import PrivateNames
 
 #: What the engine knows of this PyTorch.
@@ -63,6 +63,10 @@ functions_seen: Callable[[], bool] = NAMES.require("torch._C:_is_torch_function_
 #: How many dispatch modes are on; inside of the lowest one of the program's, how many of PyTorch's
 #: own are (fake tensors, tracing).
 modes_below: Callable[[], int] = NAMES.require("torch._C:_len_torch_dispatch_stack")
+#: What programs ask the same by, and which there are.
+MODE_COUNT, MODE_AT = (
+    (_C, f"_{name}") for name in ("len_torch_dispatch_stack", "get_dispatch_stack_at")
+)
 dispatch_mode_at: Callable[[int], Any] = NAMES.require("torch._C:_get_dispatch_stack_at")
 pop_dispatch_mode: Callable[[Any], Any] = NAMES.require("torch._C:_pop_torch_dispatch_stack")
 push_dispatch_mode: Callable[[Any], None] = NAMES.require("torch._C:_push_on_torch_dispatch_stack")
@@ -163,6 +167,14 @@ unwrapped: Callable[[torch.Tensor], torch.Tensor | None] = _get(
 is_functional: Callable[[torch.Tensor], bool] = getattr(
     torch, "_is_functional_tensor", lambda tensor: False
 )
+_forward_ad: Any = torch.autograd.forward_ad
+
+
+def has_tangents() -> bool:
+    """Whether tensors may have tangents: forward-mode AD is at work."""
+    return getattr(_forward_ad, "_current_level", -1) >= 0
+
+
 _foreach_norm: Callable[..., Any] | None = getattr(torch, "_foreach_norm", None)
 
 
@@ -367,6 +379,18 @@ add_helpers(
 
 #: The compiler's module that decides which code runs compiled; it comes with its first use.
 COMPILER = "torch._dynamo.eval_frame"
+#: Files of functions and methods of the API: what is called is what the program has called.
+API_FILES = frozenset(
+    os.path.join(torch.__path__[0], *parts)
+    for parts in (
+        ("nn", "functional.py"),
+        ("functional.py",),
+        ("_tensor.py",),
+        ("_jit_internal.py",),
+        ("overrides.py",),
+        ("special", "__init__.py"),
+    )
+)
 #: Where PyTorch is, and its compilers within.
 PYTORCH = torch.__path__[0]
 COMPILERS = tuple(
@@ -425,19 +449,26 @@ def put_compiler_callback(function: Callable[[Any], Any]) -> None:
 
 # What is asked of tensors, modules and the process, one at a time.
 
-_keys_of: Callable[[torch.Tensor], Any] | None = _get("_dispatch_keys", None)
+#: The dispatch keys of a tensor; ``None``: nobody knows.
+keys_of: Callable[[torch.Tensor], Any] = _get("_dispatch_keys", lambda tensor: None)
 
 
-@functools.cache
-def _plain_keys() -> Any:
-    """The dispatch keys of a tensor in the memory of the CPU that nothing is special about."""
-    with quiet(), undispatched(), torch.inference_mode(False):
-        return _keys_of(torch.empty(0, device="cpu")) if _keys_of is not None else None
+def _plain_keys() -> tuple[Any, ...]:
+    found = []
+    for is_inference in (False, True):
+        with (
+            contextlib.suppress(AttributeError),
+            quiet(),
+            undispatched(),
+            torch.inference_mode(is_inference),
+        ):
+            found.append(keys_of(torch.empty(0, device="cpu")))
+    return tuple(each for each in found if each is not None)
 
 
-def is_plain_on_cpu(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is dense, on the CPU, and nobody's wrapper; no may mean: nobody knows."""
-    return _keys_of is not None and bool(_keys_of(tensor) == _plain_keys())
+#: Those of tensors in the memory of the CPU that nothing is special about: dense, not conjugated,
+#: nobody's wrapper; with autograd and in inference mode.
+PLAIN_KEYS = _plain_keys()
 
 
 def _copy_each(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:
@@ -661,17 +692,6 @@ def code_of(module: str, *path: str) -> CodeType | None:
     return code if isinstance(code, CodeType) else None
 
 
-@functools.cache
-def fake_tensor_class() -> type | None:
-    """The class of tensors that have a shape and no data."""
-    try:
-        from torch._subclasses.fake_tensor import FakeTensor
-    except ImportError:
-        return None
-    found: type = FakeTensor
-    return found
-
-
 def fake_classes() -> tuple[type, ...]:
     """The classes of tensors that have a shape and no data, as far as they are in use."""
     found = (
@@ -682,11 +702,3 @@ def fake_classes() -> tuple[type, ...]:
         )
     )
     return tuple(kind for kind in found if kind is not None)
-
-
-def resolve_api(function: Any) -> str:
-    """The dotted public name of a function of PyTorch's API, empty where it has none."""
-    try:
-        return torch.overrides.resolve_name(function) or ""
-    except Exception:
-        return ""

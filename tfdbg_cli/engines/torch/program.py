@@ -11,7 +11,7 @@ from tfdbg_cli.engines.kit.program import Program, RunsAdapter
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.private import NAMES, STEPPED
 from tfdbg_cli.engines.torch.ranks import meeting
-from tfdbg_cli.engines.torch.runs.patches import Around, Patches
+from tfdbg_cli.engines.torch.runs.patches import Interceptor, Patches
 from tfdbg_cli.engines.torch.runs.runs import Runs
 from tfdbg_cli.engines.torch.traits import TRAITS
 
@@ -53,9 +53,9 @@ class TorchProgram(Program):
 
         return SteppedCall(self, function, args, kwargs, scopes).stepper()
 
-    def intercept(self, module: Any, around: Around) -> Callable[[], None]:
+    def intercept(self, module: Any, through: Interceptor) -> Callable[[], None]:
         """See `TorchEngine.intercept`."""
-        unpatch, undo = self.watched(), self.patches.intercept(module, around)
+        unpatch, undo = self.watched(), self.patches.intercept(module, through)
         undone: list[bool] = []
 
         def give_up() -> None:

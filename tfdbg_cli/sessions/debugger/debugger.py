@@ -7,7 +7,7 @@ import os
 import stat
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,9 +18,9 @@ from tfdbg_cli.commands.reply import Leave
 from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History, default_history_path
-from tfdbg_cli.common import signal_gate
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.program_signals import pass_on, with_program_signals
+from tfdbg_cli.common.interpreter import signal_gate
+from tfdbg_cli.common.interpreter.program_signals import pass_on, with_program_signals
 from tfdbg_cli.common.settings import Settings, default_config_path
 from tfdbg_cli.common.streams import Streams, tell, tell_failure
 from tfdbg_cli.common.temporary import sweep
@@ -160,7 +160,8 @@ class Debugger:
         self.choice: RunChoice | None = RunChoice() if post_mortem else None
         #: How many runs are still to pass before the one that the choice is about.
         self.countdown = 0
-        self.is_detached = False
+        self._is_detached = False
+        self._resting: list[Callable[[], None]] = []
         self.is_ended = False
         self.waiting = Waiting()
         self.ranks: SingleRank = SingleRank()
@@ -239,10 +240,26 @@ class Debugger:
         self.is_detached = not wait
         return ui.invitation
 
+    @property
+    def is_detached(self) -> bool:
+        """Whether nobody wants to know of runs, until somebody asks for a stop."""
+        return self._is_detached
+
+    @is_detached.setter
+    def is_detached(self, value: bool) -> None:
+        self._is_detached = value
+        while self._resting and not value:
+            self._resting.pop()()
+
+    def when_wanted(self, wake: Callable[[], None]) -> None:
+        """Call a function as soon as that isn't so any more."""
+        self._resting.append(wake)
+
     def request_stop(self, *, waits: bool = False) -> None:
         """Stop at the next end of a debugged run, or start of a run; also after a detach.
 
-        It only sets flags, so any thread and any signal handler may call it.
+        Any thread and any signal handler may call it: it sets flags, and wakes the engines that
+        rest after a detach.
 
         Args:
             waits: where people attach from other terminals: wait for somebody there.

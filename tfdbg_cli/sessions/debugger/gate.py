@@ -14,7 +14,7 @@ from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.report.finding import Finding, find_in
 from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.dump import Datum, Dump, bound
 from tfdbg_cli.filters.registry import FilterRegistry

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import Streams
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import is_library_path

@@ -8,7 +8,7 @@ from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.report.report import write_report
 from tfdbg_cli.commands.shell.parsing import tokenize
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
 
 __all__ = ["Reports"]

@@ -11,7 +11,7 @@ from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.report.finding import find_in
 from tfdbg_cli.commands.shell.parsing import tokenize
 from tfdbg_cli.common.errors import UserError, message_of, one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.sources import own_place
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfdbg_cli.common.errors import UserError, one_line, related
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.memory import spare_memory
-from tfdbg_cli.common.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.temporary import make_folder, remove_folder
 from tfdbg_cli.dumps import files

@@ -12,7 +12,7 @@ from typing import Any
 
 from tfdbg_cli.commands.run.control import ALL_RUNS, RunChoice
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.ui.base import UserInterface
 from tfdbg_cli.ui.foreign import ForeignKeys, is_foreign

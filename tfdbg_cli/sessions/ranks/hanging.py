@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tfdbg_cli.common.threads import OwnThread
+from tfdbg_cli.common.interpreter.threads import OwnThread
 
 __all__ = ["RankWatch"]
 

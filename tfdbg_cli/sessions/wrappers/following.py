@@ -12,7 +12,7 @@ from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.tensors.expressions import evaluate
 from tfdbg_cli.commands.tensors.references import parse_reference, parse_template
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.series.tracks import LOSS, Series, Tracks
 from tfdbg_cli.engines.base import Capture, RunCall

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
@@ -174,6 +175,9 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         """Whether nothing is asked for that a run could lead to a stop by."""
         debugger = self.debugger
         return (debugger.is_off or debugger.is_detached) and type(debugger.ranks) is SingleRank
+
+    def when_wanted(self, wake: Callable[[], None]) -> None:
+        self.debugger.when_wanted(wake)
 
     @property
     def tracks(self) -> Tracks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from tfdbg_cli.dumps.dump import Dump, RunInfo
@@ -52,6 +53,9 @@ class ProgramHost(ABC):
     def is_idle(self) -> bool:
         """Whether nobody wants to know of runs at the moment: engines may keep out of the way."""
         return False
+
+    def when_wanted(self, wake: Callable[[], None]) -> None:
+        """Call a function as soon as somebody does again."""
 
     @property
     def tracks(self) -> Tracks | None:

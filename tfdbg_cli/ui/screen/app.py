@@ -14,7 +14,7 @@ from urwid.display import raw
 from tfdbg_cli.commands.reply import Leave, Reply, Service, Toast, UiRequest
 from tfdbg_cli.common.documents import Document, ElementStep
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.garbage import collector_paused
+from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.bindings import KeyTable
 from tfdbg_cli.ui.screen.input.commander import Commander

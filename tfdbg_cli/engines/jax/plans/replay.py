@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.engines.jax.plans.ops import Block, Constant, Op
 from tfdbg_cli.engines.jax.plans.shards import Diverging, Shards
 from tfdbg_cli.engines.jax.plans.values import chosen, is_key, is_spread

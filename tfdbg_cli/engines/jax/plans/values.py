@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.engines.jax.private import array_of_ref, is_ref
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.engines.jax.plans.values import distance
 from tfdbg_cli.engines.jax.private import compiler_options, is_committed
 from tfdbg_cli.engines.jax.runs.calls import Call

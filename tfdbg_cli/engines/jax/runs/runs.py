@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.engines.base import Capture, RunHandle, SteppedRun, Watch

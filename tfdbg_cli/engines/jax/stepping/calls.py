@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell, tell_failure
 from tfdbg_cli.engines.base import CannotStep, Capture, SteppedRun
 from tfdbg_cli.engines.jax.private import NAMES, compiled_function

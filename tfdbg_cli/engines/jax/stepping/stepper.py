@@ -16,7 +16,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import execution_name, parse_execution
 from tfdbg_cli.dumps.graph import Graph

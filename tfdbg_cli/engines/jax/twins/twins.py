@@ -13,8 +13,8 @@ import jax
 import numpy as np
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.program_signals import pass_on
-from tfdbg_cli.common.threads import OwnThread
+from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.threads import OwnThread
 from tfdbg_cli.engines.jax.private import writes_to_arguments
 from tfdbg_cli.engines.jax.twins.checks import Checks, checks_of
 from tfdbg_cli.engines.jax.twins.health import BAD, CUT, MOST_ITERATIONS, health_of, obstacle

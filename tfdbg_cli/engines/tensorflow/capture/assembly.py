@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name

@@ -12,7 +12,7 @@ from typing import Any
 from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.engines.kit.patches import PatchSet
 
 __all__ = ["KerasNames"]

@@ -14,7 +14,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import errors
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump

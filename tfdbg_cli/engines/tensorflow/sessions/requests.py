@@ -11,7 +11,7 @@ from tensorflow.python.framework import sparse_tensor
 from tensorflow.python.ops import session_ops
 from tensorflow.python.util import nest
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.engines.tensorflow.capture.prepared import Extras
 from tfdbg_cli.engines.tensorflow.private import conversions, fetch_mapper, fields_of
 from tfdbg_cli.engines.tensorflow.sessions import guard

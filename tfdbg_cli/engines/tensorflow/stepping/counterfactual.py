@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.base import Capture, Watch

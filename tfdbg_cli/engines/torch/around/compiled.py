@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -27,24 +26,11 @@ from tfdbg_cli.engines.torch.record.capture import CaptureMode
 __all__ = [
     "CompiledCode",
     "OpaqueMode",
-    "aside",
     "can_be_opaque",
     "is_guarded",
-    "is_inside",
     "is_product",
+    "wanted",
 ]
-
-
-def is_inside() -> bool:
-    """Whether this thread is in code that the compiler looks at as it runs."""
-    callback = set_callback(None)
-    if callback is None:
-        return False
-    set_callback(callback)
-    return True
-
-
-keep_out(is_inside)
 
 
 # Variables of the function that calls compiled code: until PyTorch 2.13, and in all versions.
@@ -95,35 +81,6 @@ def is_product(module: torch.nn.Module, frame: FrameType | None) -> bool:
             return False
         frame = frame.f_back
     return False
-
-
-def aside(around: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep the compiler away from a function that does something around another one.
-
-    Args:
-        around: is called with the other one and its arguments. What the other one does is compiled
-            as it would be without us.
-    """
-
-    def call(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        callback = set_callback(None)
-        if callback is None:
-            return around(original, *args, **kwargs)
-
-        def resumed(*args: Any, **kwargs: Any) -> Any:
-            set_callback(_wanted(callback))
-            try:
-                return original(*args, **kwargs)
-            finally:
-                set_callback(None)
-
-        try:
-            return around(resumed, *args, **kwargs)
-        finally:
-            set_callback(_wanted(callback))
-
-    keep_out(call)
-    return call
 
 
 def can_be_opaque() -> bool:
@@ -184,7 +141,7 @@ class _Stance:
 _stance: _Stance | None = None
 
 
-def _wanted(callback: Any) -> Any:
+def wanted(callback: Any) -> Any:
     """What a compiled region is to go on with."""
     is_off = _stance is not None and _stance.is_on
     return None if is_off and callable(callback) else callback
@@ -207,7 +164,7 @@ class CompiledCode:
         if COMPILER in sys.modules:
             _take_stance()
             return
-        self._patches.replace(torch, "compile", self._taking, wraps=False)
+        self._patches.replace(torch, "compile", self._taking)
 
     def pause(self) -> None:
         """Compiled code runs compiled, until `resume`."""

@@ -15,9 +15,9 @@ from tfdbg_cli.engines.torch.around.compiled import (
     can_be_opaque,
     is_guarded,
 )
-from tfdbg_cli.engines.torch.around.expanding import FUSED_MODULES, ExpandingMode
+from tfdbg_cli.engines.torch.around.expanding import ExpandingMode
 from tfdbg_cli.engines.torch.modes import insert_mode, is_inserted, remove_mode
-from tfdbg_cli.engines.torch.record.capture import ApiMode, CaptureMode
+from tfdbg_cli.engines.torch.record.capture import CaptureMode
 from tfdbg_cli.engines.torch.record.freeing import Freeing
 from tfdbg_cli.engines.torch.traits import TRAITS
 
@@ -72,11 +72,9 @@ class ProcessPatches:
         """What sees the ops."""
         return OpaqueMode(ops) if self._is_opaque else CaptureMode(ops)
 
-    def api_mode(self, ops: OpRecorder) -> ApiMode | None:
-        """What sees calls of the API; ``None``: nobody may, or code would be compiled anew."""
-        if self._is_opaque:
-            return None
-        return ExpandingMode(ops) if self.setting("expand") else ApiMode(ops)
+    def expanding(self) -> ExpandingMode | None:
+        """What does fused kernels in parts, if anybody wants that."""
+        return ExpandingMode() if self.setting("expand") and not self._is_opaque else None
 
     # What is recorded.
 
@@ -168,10 +166,6 @@ class ProcessPatches:
         if self._recorder is None and not self._is_lasting:
             self.helpers.leave()
             self._freeing.undo()
-
-    def must_not_see(self, module: torch.nn.Module | None) -> bool:
-        """Whether a module would take another way if the calls of the API in it were seen."""
-        return isinstance(module, FUSED_MODULES) and not self.setting("expand")
 
 
 def _will_be_restored() -> bool:

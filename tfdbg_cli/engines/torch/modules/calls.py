@@ -18,7 +18,7 @@ from tfdbg_cli.engines.torch.modules.state import (
 )
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import below_autograd, modes_below, undispatched, write_count
-from tfdbg_cli.engines.torch.values.layouts import PLAIN
+from tfdbg_cli.engines.torch.values.access import PLAIN
 
 __all__ = ["Border", "Gradient", "Inside", "ModuleCall", "alias_of", "version_of"]
 

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple, ParamSpec
 import torch
 
 from tfdbg_cli.engines.torch.modules.calls import Border, Inside, alias_of, version_of
-from tfdbg_cli.engines.torch.modules.facts import are_clean
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import quiet
-from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_clean
+from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, are_clean
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
 __all__ = [
@@ -163,7 +162,7 @@ class Checks:
     def add(self, kind: str, thing: Any, slot: int, tensor: torch.Tensor) -> None:
         """Look at a tensor."""
         self.has_news = True
-        if not is_clean(tensor):
+        if not are_clean((tensor,)):
             self._verdicts.add(Event(kind, thing, time.perf_counter_ns()), slot, tensor)
 
     def add_all(self, kind: str, things: Sequence[Any], tensors: Sequence[torch.Tensor]) -> None:

@@ -22,8 +22,9 @@ from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode
 from tfdbg_cli.engines.torch.modules.replay import Replay
 from tfdbg_cli.engines.torch.names.scopes import Names, legal
 from tfdbg_cli.engines.torch.record.assembly import RunDump, device_name
+from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.arrays import describe
-from tfdbg_cli.engines.torch.values.layouts import is_readable, undisturbed
+from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
 __all__ = ["ModulesDump", "Seen"]
 

@@ -11,8 +11,9 @@ from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.engines.torch.modules.calls import version_of
+from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.arrays import to_numpy
-from tfdbg_cli.engines.torch.values.layouts import is_readable, undisturbed
+from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
 __all__ = ["KeptTensor", "renamed_node"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.dumps.sources import is_debugger_path
+from tfdbg_cli.dumps.sources import is_debugger_code
 from tfdbg_cli.engines.torch.private import DispatchMode
 from tfdbg_cli.engines.torch.record.schemas import facts_of
 
@@ -117,7 +117,7 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
 
 def _is_ours(frame: FrameType | None) -> bool:
     """Whether it is done to record something, not by what is recorded."""
-    while frame is not None and not is_debugger_path(frame.f_code.co_filename):
+    while frame is not None and not is_debugger_code(frame.f_code):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_name not in _DOING
 

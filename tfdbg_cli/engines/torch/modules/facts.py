@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import weakref
-from collections.abc import Sequence
 
 import torch
 from torch import nn
 
-from tfdbg_cli.engines.torch.private import (
-    below_autograd,
-    functions_seen,
-    gradient_hooks_of,
-    is_plain_on_cpu,
-    modes_below,
-    module_hooks_of,
-    parameters_of,
-    top_interpreter,
-)
-from tfdbg_cli.engines.torch.values.layouts import PLAIN, is_freed
+from tfdbg_cli.engines.torch.private import gradient_hooks_of, module_hooks_of, parameters_of
 
-__all__ = ["Facts", "FactsOf", "are_clean"]
+__all__ = ["Facts", "FactsOf"]
 
 # Of these a bad element of what they get makes bad elements of what they return: a product of a
 # nan or an infinity with anything, zero too, is one.
@@ -42,7 +30,6 @@ _SHOWING = frozenset(
 _HANDING_BACK = _SHOWING - {nn.GroupNorm, nn.LayerNorm, nn.Linear}
 _CONVOLUTIONS = frozenset({nn.Conv1d, nn.Conv2d, nn.Conv3d})
 _BATCH_NORMS = frozenset({nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d})
-_SUMMED = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16})
 _MOST = 100_000
 
 
@@ -131,19 +118,3 @@ class FactsOf:
             self._known.clear()
         found = self._known[id(module)] = Facts(module)
         return found
-
-
-def are_clean(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether all of some plain tensors on a CPU are known to be finite, at one look.
-
-    Where it says no, nothing is known, as with `is_clean`.
-    """
-    if not tensors or modes_below() or functions_seen() or top_interpreter():
-        return not tensors
-    for tensor in tensors:
-        if type(tensor) not in PLAIN or tensor.dtype not in _SUMMED:
-            return False
-        if not is_plain_on_cpu(tensor) or is_freed(tensor):
-            return False
-    with below_autograd():
-        return math.isfinite(sum([tensor.sum().item() for tensor in tensors]))

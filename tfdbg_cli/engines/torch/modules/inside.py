@@ -9,14 +9,15 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.recursion import room
 from tfdbg_cli.engines.torch.modules.calls import Inside, ModuleCall, version_of
 from tfdbg_cli.engines.torch.modules.checks import GRADIENT, OUTPUT, Checks, unseen
 from tfdbg_cli.engines.torch.modules.facts import Facts, FactsOf
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import children_of, parameters_of
 
-__all__ = ["Insides"]
+__all__ = ["Insides", "tell_arrived"]
 
 
 class Insides:
@@ -137,7 +138,7 @@ class Insides:
     # Gradients.
 
     def _hook(self, call: Inside, node: Any, number: int) -> None:
-        node.register_prehook(functools.partial(_arrived, weakref.ref(self), call, number))
+        node.register_prehook(functools.partial(tell_arrived, weakref.ref(self), call, number))
 
     @unseen
     def arrived(self, call: Inside, tensor: torch.Tensor) -> None:
@@ -173,13 +174,21 @@ def _averages(module: Any) -> Iterable[torch.Tensor]:
     yield from (each for each in parameters_of(module).values() if each is not None)
 
 
-def _arrived(reference: weakref.ref[Insides], call: Inside, number: int, gradients: Any) -> None:
-    """A hook of an autograd node: it must neither raise nor return anything."""
-    insides = reference()
-    if insides is None or number >= len(gradients) or gradients[number] is None:
+def tell_arrived(reference: weakref.ref[Any], thing: Any, slot: int, gradients: Any) -> None:
+    """A hook of an autograd node: it must neither raise nor return anything.
+
+    Args:
+        reference: whose ``arrived`` is told, or ``failed``; it may be gone.
+        thing: whose gradient it is.
+        slot: which of the gradients.
+        gradients: what the node gets.
+    """
+    told = reference()
+    if told is None or slot >= len(gradients) or gradients[slot] is None:
         return
     try:
-        insides.arrived(call, gradients[number])
+        with room:
+            told.arrived(thing, gradients[slot])
     except Exception as error:
         pass_on(error)
-        insides.failed(error)
+        told.failed(error)

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.recursion import room
 from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
@@ -35,7 +36,7 @@ from tfdbg_cli.engines.torch.modules.checks import (
 )
 from tfdbg_cli.engines.torch.modules.dump import ModulesDump, Seen
 from tfdbg_cli.engines.torch.modules.facts import FactsOf
-from tfdbg_cli.engines.torch.modules.inside import Insides
+from tfdbg_cli.engines.torch.modules.inside import Insides, tell_arrived
 from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode, mark_end, watch_outside
 from tfdbg_cli.engines.torch.modules.replay import Aside, Replayer
 from tfdbg_cli.engines.torch.modules.search import Search
@@ -232,7 +233,7 @@ class ModulesLevel(CaptureLevel):
         self._checks.add(OUTPUT, border, slot, tensor)
         node = tensor.grad_fn
         if node is not None:
-            arrived = functools.partial(_arrived, weakref.ref(self), border, tensor.output_nr)
+            arrived = functools.partial(tell_arrived, weakref.ref(self), border, tensor.output_nr)
             node.register_prehook(arrived)
 
     @unseen
@@ -485,21 +486,8 @@ def _passed(reference: weakref.ref[ModulesLevel], node: OutsideNode, gradients: 
     if level is None:
         return
     try:
-        level.passed(node, gradients)
-    except Exception as error:
-        pass_on(error)
-        level.failed(error)
-
-
-def _arrived(
-    reference: weakref.ref[ModulesLevel], border: Border, slot: int, gradients: Any
-) -> None:
-    """A hook of an autograd node: it must neither raise nor return anything."""
-    level = reference()
-    if level is None or slot >= len(gradients) or gradients[slot] is None:
-        return
-    try:
-        level.arrived(border, gradients[slot])
+        with room:
+            level.passed(node, gradients)
     except Exception as error:
         pass_on(error)
         level.failed(error)

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.torch.around.surrounding import Around
 from tfdbg_cli.engines.torch.modes import function_modes
 from tfdbg_cli.engines.torch.modules.calls import Gradient, ModuleCall, version_of
 from tfdbg_cli.engines.torch.modules.effects import Refused, confined
@@ -306,15 +307,15 @@ class _Visitor:
         """Whether a call that is made now belongs to it."""
         return threading.get_ident() == self._thread
 
-    def call(
+    def around(
         self, original: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
-    ) -> Any:
+    ) -> Around:
         """The call."""
         recorder = self._level.recorder
         recorder.enter_module(module)
         output = None
         try:
-            output = module.forward(*args, **kwargs)
+            output = yield module.forward, args, kwargs
         except Refused as refusal:
             refusal.modules = refusal.modules or (module,)
             raise

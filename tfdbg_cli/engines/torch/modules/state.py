@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import torch
 
 from tfdbg_cli.engines.torch.private import any_autocast, buffers_of, write_count
-from tfdbg_cli.engines.torch.values.layouts import is_readable, undisturbed
+from tfdbg_cli.engines.torch.values.access import is_readable
+from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
 __all__ = [
     "Circumstances",

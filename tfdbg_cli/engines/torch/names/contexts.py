@@ -105,7 +105,6 @@ class ThreadState:
         top: the innermost of them.
         forward: sequence number of an autograd node -> the op that made it.
         last_sequence: of the last node that was made.
-        api: the function of PyTorch's API that runs now.
         is_busy: what happens is the debugger's own.
         mark: of the node that ran last.
         place: of the last op, which the next one has in common with it most often.
@@ -116,7 +115,6 @@ class ThreadState:
         self.top: OpContext | None = None
         self.forward: dict[int, OpRecord] = {}
         self.last_sequence = next_sequence() - 1
-        self.api: Any = None
         self.is_busy = False
         self.mark: NodeMark | None = None
         self.place: RawPlace = (None, None, None)
@@ -149,7 +147,6 @@ class ThreadState:
         """Forget the calls that are open, and with them their frames."""
         while self.contexts:
             self.pop()
-        self.api = None
 
 
 class _Local(threading.local):

@@ -15,10 +15,10 @@ from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import Frame
-from tfdbg_cli.engines.torch.private import resolve_api
+from tfdbg_cli.engines.torch.names.called import called_as
 from tfdbg_cli.engines.torch.record.generated import script_frames
 from tfdbg_cli.engines.torch.record.holding import Held, Holder
-from tfdbg_cli.engines.torch.record.op_record import BACKWARD, OPTIMIZER, OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.op_record import BACKWARD, OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.views import ViewFinder
 from tfdbg_cli.engines.torch.record.written import is_written
 from tfdbg_cli.engines.torch.values.arrays import describe, to_numpy
@@ -235,7 +235,7 @@ def _attribute_items(record: OpRecord) -> Iterator[tuple[str, str]]:
         yield "_module", f"{path} ({kind})" if path else kind
         yield "_module_stack", record.module.stack
     if record.phase != BACKWARD:  # there it would be what started the pass
-        yield "_api", _api_name(record.api or _api_by_name(record))
+        yield "_api", called_as(record.stack) if record.stack is not None else ""
     if outputs and all(output.is_view for output in outputs):
         yield "_view", "true"
     if record.forward is not None:
@@ -268,25 +268,6 @@ def _gradient_of(record: OpRecord) -> str:
     """The parameter whose gradient an op is about, where autograd hands it over."""
     start, _, _ = record.prefix.partition("/AccumulateGrad/")
     return start.removeprefix("gradients/") if start != record.prefix else ""
-
-
-def _api_by_name(record: OpRecord) -> Any:
-    """What PyTorch's own optimizers call to have an op done; nobody has noted it."""
-    facts = record.facts
-    if record.phase != OPTIMIZER or facts is None or is_written(record):
-        return None
-    return getattr(torch.Tensor, facts.op_type, None) or getattr(torch, facts.op_type, None)
-
-
-def _api_name(function: Any) -> str:
-    """``F.linear``, ``Tensor.add``, ``torch.log``."""
-    if function is None:
-        return ""
-    name = resolve_api(function) or getattr(function, "__name__", "")
-    if name.startswith("torch.nn.functional."):
-        return f"F.{name.removeprefix('torch.nn.functional.')}"
-    name = name.removesuffix(".__get__")
-    return name.removeprefix("torch.") if name.startswith("torch.Tensor.") else name
 
 
 def _text(value: Any) -> str:

@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import CHECKED, CaptureLevel
+from tfdbg_cli.engines.torch.around.surrounding import Around, Given
 from tfdbg_cli.engines.torch.record.fast_steps import FastStep
 from tfdbg_cli.engines.torch.record.op_record import (
     CLEAN_IF_INPUTS_ARE,
@@ -82,11 +83,7 @@ class RecordingLevel(CaptureLevel):
         """They don't any more."""
         self.recorder.leave_phase()
 
-    def trust_step(self, owner: Any) -> None:
-        """The step that has begun was given nothing to call."""
-        self.recorder.trust_step(owner)
-
-    def make_step(self, optimizer: Any, make: Callable[[], Any]) -> Any:
+    def make_step(self, optimizer: Any, make: Callable[[], Any]) -> Around:
         """Make the step that ends the run, and look into it only if there is something to see.
 
         If there is, it is made once more; so it is for a dump that somebody wants all the same.
@@ -95,12 +92,13 @@ class RecordingLevel(CaptureLevel):
             optimizer: whose step it is; without a closure.
             make: makes it.
         """
+        call: Given = make, (), {}
         if self.recorder.sees_alone:
             with self.recorder.unseen():
                 step = self._fast_step(optimizer, make)
                 if step is not None:
                     try:
-                        value = make()
+                        value = yield call
                         if step.is_clean():
                             self._fast = step
                             return value
@@ -109,7 +107,7 @@ class RecordingLevel(CaptureLevel):
                             raise
                     self.is_regular = False
                     step.put_back()
-        return make()
+        return (yield call)
 
     def _fast_step(self, optimizer: Any, make: Callable[[], Any]) -> FastStep | None:
         """A step that may go unseen; ``None``: there is something to be seen by now."""
@@ -141,7 +139,6 @@ class RecordingLevel(CaptureLevel):
             recorder.start()
             try:
                 recorder.enter_phase(OPTIMIZER, step.optimizer, step.outer)
-                recorder.trust_step(step.optimizer)
                 step.make()
                 recorder.leave_phase()
             finally:
@@ -166,6 +163,8 @@ class RecordingLevel(CaptureLevel):
 
     def failed_op(self, error: BaseException) -> str:
         """The node that raised an error; it may since have been raised from or within another."""
+        if self.recorder.is_on:
+            self.recorder.ops.call_failed(error)
         failure = self.recorder.failure
         current: BaseException | None = error
         seen = 0

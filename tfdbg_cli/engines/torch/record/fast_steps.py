@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from tfdbg_cli.common.signal_gate import uninterrupted
+from tfdbg_cli.common.interpreter.signal_gate import uninterrupted
 from tfdbg_cli.engines.kit.stacks import Stack
-from tfdbg_cli.engines.torch.modules.facts import are_clean
-from tfdbg_cli.engines.torch.private import calls_hooks, copy_all, is_plain_on_cpu
-from tfdbg_cli.engines.torch.values.layouts import PLAIN, is_freed, undisturbed
+from tfdbg_cli.engines.torch.private import calls_hooks, copy_all
+from tfdbg_cli.engines.torch.runs.exact_check import are_clean
+from tfdbg_cli.engines.torch.values.access import Access, access
+from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
 __all__ = ["FastStep"]
 
@@ -151,10 +152,9 @@ def _is_simple(group: dict[str, Any]) -> bool:
 def _is_like(tensor: Any, parameter: torch.Tensor) -> bool:
     """Whether what belongs to a parameter, or itself, lies in memory as most do."""
     return (
-        type(tensor) in PLAIN
-        and is_plain_on_cpu(tensor)
+        isinstance(tensor, torch.Tensor)
+        and access(tensor) is Access.HOST
         and tensor.dtype is parameter.dtype
         and tensor.shape == parameter.shape
         and tensor.is_contiguous()
-        and not is_freed(tensor)
     )

@@ -13,6 +13,7 @@ import torch
 from tfdbg_cli.common.spill import SpillFile
 from tfdbg_cli.engines.torch.private import (
     Pins,
+    is_functional,
     nonzero_count,
     storage_key,
     storage_uses,
@@ -20,9 +21,10 @@ from tfdbg_cli.engines.torch.private import (
     unobserved,
     write_count,
 )
+from tfdbg_cli.engines.torch.values.access import PLAIN, Access, access, is_readable
 from tfdbg_cli.engines.torch.values.arrays import shared_array
 from tfdbg_cli.engines.torch.values.composites import Composite, taken_apart
-from tfdbg_cli.engines.torch.values.layouts import is_readable, undisturbed
+from tfdbg_cli.engines.torch.values.layouts import undisturbed
 from tfdbg_cli.engines.torch.values.notes import note
 
 __all__ = ["Held", "Holder"]
@@ -158,10 +160,12 @@ class Holder:
             key: its `private.storage_key`.
             is_owned: the program keeps it too, whether it is held or not.
         """
-        form = taken_apart(tensor)
+        # What has a storage and no class of its own is no wrapper.
+        is_plain = bool(key) and type(tensor) in PLAIN and not is_functional(tensor)
+        form = None if is_plain else taken_apart(tensor)
         if form is not None:
             return self._hold_parts(form, tensor, key, is_owned)
-        if (is_owned or not key or self._clones) and not is_readable(tensor):
+        if (is_owned or self._clones) and not is_readable(tensor):
             return _gone(_FREED)
         if not key or self._clones:  # nobody could tell when it is written to
             held = Held(_made(_cloned, tensor), 0)
@@ -303,7 +307,7 @@ class Holder:
             held.tensor, held.note = None, _FREED
             return
         try:
-            held.tensor = _made(torch.Tensor.clone, tensor)
+            held.tensor = _made(_cloned, tensor)
         except (RuntimeError, MemoryError) as error:  # above all: there is no memory for it
             held.tensor, held.note = None, f"It was overwritten, and copying it failed: {error}"
             self._warn("Some values that were overwritten could not be copied.")
@@ -389,14 +393,19 @@ class Holder:
 
 
 def _made(make: Callable[[torch.Tensor], torch.Tensor], tensor: torch.Tensor) -> torch.Tensor:
-    """What is made of a tensor; a transform of `torch.func` that is at work would wrap it."""
-    if top_interpreter() is None:
+    """What is made of a tensor.
+
+    A transform of `torch.func` that is at work would wrap it, and some layouts are warned of.
+    """
+    if top_interpreter() is None and tensor.layout is torch.strided:
         return make(tensor)
     with undisturbed():
         return make(tensor)
 
 
 def _cloned(tensor: torch.Tensor) -> torch.Tensor:
+    if access(tensor) is Access.ZEROS:
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
     return tensor.detach().clone()
 
 

@@ -31,13 +31,13 @@ __all__ = [
 ]
 
 # Blocks of the list: what it is, its length, and then: ...
-OP = 0  # index, facts, thread, place, API, script, sequence, phase, owner, three counts, and those
+OP = 0  # index, facts, thread, place, script, sequence, phase, owner, three counts, and those
 DONE = 1  # the block of the op, time, what it returned, how many outputs, and those
 RECORD = 2  # a record that is there already
 KNOWN_OUTPUT = 3  # an output that is there already
 AGAIN = 4  # a tensor that is made of an output's memory; the output
 RESULT = 5  # an output that is a result of the run
-OP_HEAD, DONE_HEAD = 14, 6
+OP_HEAD, DONE_HEAD = 13, 6
 # An output is known by where its first item is: reference, key, dtype, whether it is judged, owner,
 # the `OpOutput` once it is made; and if it wasn't there before:
 # device, is it a view, held, was it written to, offset, dimensions, shape, stride.
@@ -233,7 +233,6 @@ class LoggedOps(OpRecorder):
             facts,
             state,
             where,
-            api,
             script,
             sequence,
             phase,
@@ -252,7 +251,7 @@ class LoggedOps(OpRecorder):
             record.overwrites = self._outputs_at(log[third:fourth])
         record.frames = (*log[fourth : at + log[at + 1]],)
         record.state, record.place = state, where
-        record.api, record.script, record.sequence = api, script, sequence
+        record.script, record.sequence = script, sequence
         record.phase, record.owner_of = phase, owner
         self._records[at] = record
         self._append(at, record)

@@ -192,7 +192,6 @@ class OpRecord:
         stack: where it was called.
         script: where TorchScript's interpreter was.
         called_at: for ops of a backward pass: where that was called.
-        api: the function of PyTorch's API that the program called.
         time: nanoseconds of the performance counter, when it was done.
         error: what it raised.
         aliases: what the program calls its outputs: slot and name.
@@ -202,7 +201,6 @@ class OpRecord:
     __slots__ = (
         "__dict__",
         "__weakref__",
-        "api",
         "constants",
         "facts",
         "frames",
@@ -249,7 +247,6 @@ class OpRecord:
         self.overwrites: Sequence[OpOutput] | None = None
         self.overwritten: list[torch.Tensor] | None = None
         self.owner_of: OpRecord | str | None = None
-        self.api: Any = None
         self.phase = ""
         self.place: RawPlace | None = None
         self.state: ThreadState | None = None

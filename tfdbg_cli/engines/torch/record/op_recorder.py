@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.errors import message_of
-from tfdbg_cli.common.signal_gate import uninterrupted
+from tfdbg_cli.common.interpreter.signal_gate import uninterrupted
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
+from tfdbg_cli.engines.torch.names.failed_calls import FailedCall, failed_call
 from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import (
@@ -41,7 +42,7 @@ from tfdbg_cli.engines.torch.record.recorded_tensors import RecordedTensors
 from tfdbg_cli.engines.torch.record.schemas import KNOWN, OpFacts, facts_of
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
-from tfdbg_cli.engines.torch.values.layouts import PLAIN
+from tfdbg_cli.engines.torch.values.access import PLAIN
 
 __all__ = ["OpRecorder", "flat"]
 
@@ -167,7 +168,6 @@ class OpRecorder(RecordedTensors):
             record = OpRecord(next(self._indices), facts.op_type, facts, inputs)
             if constants:
                 record.constants = constants
-            record.api = state.api
             record.script = script_place()
             top = state.top
             boundary = top.frame if top is not None else None
@@ -233,21 +233,30 @@ class OpRecorder(RecordedTensors):
         self.failure = OpFailure(error, record.name, record.op_type, inputs)
 
     @uninterrupted
-    def call_failed(
-        self,
-        function: Any,
-        args: Any,
-        kwargs: Mapping[str, Any],
-        frame: FrameType | None,
-        error: Exception,
-    ) -> None:
-        """A function of the API has raised, maybe before it came to any op."""
-        known = self.failure is not None and self.failure.exception is error
-        if known or not is_framework_error(error):
+    def call_failed(self, error: BaseException) -> None:
+        """An error leaves the program's innermost call that is known; maybe no op has raised it."""
+        if not isinstance(error, Exception) or (self.failure and self.failure.exception is error):
             return
-        record = self.begin(function, args, kwargs, frame)
-        if record is not None:
-            self.failed(record, error)
+        try:
+            found = failed_call(error)
+            if found is not None and (found.is_certain or is_framework_error(error)):
+                self.failed(self._failed_record(found), error)
+        except Exception as own:
+            self._trouble(own)
+
+    def _failed_record(self, found: FailedCall) -> OpRecord:
+        state = self.contexts.local.state
+        last = next((each for each in reversed(self.raw) if each.facts is not None), None)
+        if found.is_test and last is not None and last.frames[:1] == found.places[:1]:
+            inputs = last.outputs  # it had no name
+        else:
+            inputs = [self._input(state, tensor, None) for tensor in found.tensors]
+        facts = facts_of(found.function)
+        record = OpRecord(next(self._indices), facts.op_type, facts, inputs)
+        record.frames, record.state, top = found.places, state, state.top
+        record.place = (top, None, top.outer if top is not None else None)
+        self._add(record)
+        return record
 
     def await_update(self, update: Update, after: Callable[[], OpRecorder | None]) -> None:
         """Wait for an update by hand.

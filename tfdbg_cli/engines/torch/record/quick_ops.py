@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from tfdbg_cli.common.signal_gate import uninterrupted
+from tfdbg_cli.common.interpreter.signal_gate import uninterrupted
 from tfdbg_cli.engines.torch.names.contexts import RawPlace, ThreadState
 from tfdbg_cli.engines.torch.private import (
     MAY_CAPTURE,
@@ -22,7 +22,6 @@ from tfdbg_cli.engines.torch.private import (
     quiet,
     storage_address,
     storage_key,
-    top_interpreter,
 )
 from tfdbg_cli.engines.torch.record.clean_ops import REAL
 from tfdbg_cli.engines.torch.record.generated import script_place
@@ -48,7 +47,7 @@ from tfdbg_cli.engines.torch.record.op_record import (
 )
 from tfdbg_cli.engines.torch.record.op_recorder import flat
 from tfdbg_cli.engines.torch.record.schemas import KNOWN, OpFacts, facts_of
-from tfdbg_cli.engines.torch.values.layouts import PLAIN, is_freed
+from tfdbg_cli.engines.torch.values.access import PLAIN, is_freed, is_seen
 
 __all__ = ["QuickOps", "Started"]
 
@@ -217,7 +216,6 @@ class QuickOps(LoggedOps):
             facts,
             state,
             where,
-            state.api,
             script_place(),
             sequence,
             phase,
@@ -268,8 +266,7 @@ class QuickOps(LoggedOps):
                 return False
             is_cpu = tensor.is_cpu
             try:
-                storage = tensor.untyped_storage() if is_cpu else None
-                key = storage_address(storage) if is_cpu else storage_key(tensor)
+                key = storage_address(tensor.untyped_storage()) if is_cpu else storage_key(tensor)
                 shape, dtype = tensor.shape, tensor.dtype
                 stride, offset = (tensor.stride(), tensor.storage_offset()) if key else ((), 0)
             except (RuntimeError, NotImplementedError):  # it is sparse, or nested
@@ -303,11 +300,11 @@ class QuickOps(LoggedOps):
                     judged = JUDGED
                     if dtype in REAL:
                         if (
-                            storage is None
-                            or not storage.nbytes()  # it was given back, or there are only zeros
+                            # What has an address and was made here is no wrapper, nor zeros
+                            # without memory. Of all else `access` decides, if it has to be known.
+                            not (is_cpu and not offset and tensor.data_ptr())
                             or (not facts.is_fresh and is_freed(tensor))
-                            or top_interpreter() is not None
-                            or (tensor.requires_grad and torch.is_grad_enabled())
+                            or is_seen(tensor)
                             or not math.isfinite(tensor.sum().item())
                         ):
                             suspects.append(slot)

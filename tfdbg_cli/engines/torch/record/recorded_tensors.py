@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.names.contexts import Contexts, ThreadState
 from tfdbg_cli.engines.torch.names.leaves import Leaves

@@ -32,7 +32,6 @@ from tfdbg_cli.engines.torch.names.leaves import named_tensors
 from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import ModuleName, Names
 from tfdbg_cli.engines.torch.private import (
-    calls_hooks,
     current_node,
     functions_seen,
     modes_below,
@@ -95,12 +94,10 @@ class RunRecorder:
         self._has_views = not wanted.names_ops
         self.ops = make_ops(self._names, wanted, self._holder if hold else None, check)
         self._mode = PROCESS_PATCHES.mode(self.ops)
-        self._api_mode = PROCESS_PATCHES.api_mode(self.ops)
+        self._expanding = PROCESS_PATCHES.expanding()
         self._guests: list[ThreadState] = []
         self._notes: list[str] = []
         self.is_on = False
-        # The step of an optimizer in which the mode for the API is off.
-        self._unheard: OpContext | None = None
         self._thread = threading.get_ident()
         self._calls: dict[str, int] = {}
         self._aliases: dict[str, str] = {}
@@ -191,20 +188,18 @@ class RunRecorder:
 
     def _close_modes(self) -> None:
         self._mode.close()
-        if self._api_mode is not None:
-            self._api_mode.close()
 
     def _insert(self) -> None:
-        if self._api_mode is not None:
-            insert_function_mode(self._api_mode)
+        if self._expanding is not None:
+            insert_function_mode(self._expanding)
         insert_mode(self._mode)
 
     def _remove(self) -> None:
         if modes_below() and is_inserted(self._mode):
             PROCESS_PATCHES.keep_key()
             remove_mode(self._mode)
-        if self._api_mode is not None:
-            remove_function_mode(self._api_mode)
+        if self._expanding is not None:
+            remove_function_mode(self._expanding)
 
     @contextlib.contextmanager
     def unseen(self) -> Iterator[None]:
@@ -229,8 +224,6 @@ class RunRecorder:
         seen = self.ops.contexts.state().last_sequence
         other.ops.contexts.state().last_sequence = seen
         self._mode.tell(other.ops)
-        if self._api_mode is not None:
-            self._api_mode.tell(other.ops)
 
     def has_written(self, start: int) -> bool:
         """Whether an op has written to memory since there were so many."""
@@ -259,12 +252,12 @@ class RunRecorder:
             state.push(place)
         self._guests.append(state)
         self._insert()
-        mode, api_mode = self._mode, self._api_mode
+        mode, expanding = self._mode, self._expanding
 
         def leave() -> None:
             remove_mode(mode)
-            if api_mode is not None:
-                remove_function_mode(api_mode)
+            if expanding is not None:
+                remove_function_mode(expanding)
 
         return leave
 
@@ -346,8 +339,6 @@ class RunRecorder:
         context = contexts.open(state, phase, prefix, frame, outer)
         context.module = name
         state.push(context)
-        if self._api_mode is not None and PROCESS_PATCHES.must_not_see(module):
-            remove_function_mode(self._api_mode)
 
     def _is_again(self, state: ThreadState) -> bool:
         """Whether a module is called by a backward pass: what a checkpoint computes again."""
@@ -363,10 +354,6 @@ class RunRecorder:
                 pass
             if not state.contexts:
                 self._hand_over(output)
-        if self._api_mode is not None and self.is_on and PROCESS_PATCHES.must_not_see(module):
-            modules = (each.module.reference() for each in state.contexts if each.module)
-            if not any(map(PROCESS_PATCHES.must_not_see, modules)):
-                insert_function_mode(self._api_mode)
 
     def enter_phase(self, phase: str, owner: Any = None, outer: Stack | None = None) -> None:
         """A backward pass or a step begins.
@@ -391,18 +378,6 @@ class RunRecorder:
             context.updates = Updates(owner)
         state.push(context)
 
-    def trust_step(self, owner: Any) -> None:
-        """The step that has begun calls nothing of the program's: PyTorch's own functions.
-
-        Each would cost as much as an op. While a filter is awaited that isn't paid for.
-        """
-        top = self.ops.contexts.state().top
-        if self._api_mode is None or not self.ops.is_checked or top is None:
-            return
-        if type(owner).__module__.startswith("torch.optim.") and not calls_hooks(owner):
-            self._unheard = top
-            remove_function_mode(self._api_mode)
-
     def _hand_over(self, value: Any) -> None:
         """The tensors in a value are results of the run, whatever the program does with them."""
         with quiet():
@@ -414,10 +389,6 @@ class RunRecorder:
         state = self.ops.contexts.state()
         while (left := state.pop()) is not None and left.module is not None:
             pass
-        if left is not None and left is self._unheard:
-            self._unheard = None
-            if self.is_on and self._api_mode is not None:
-                insert_function_mode(self._api_mode)
 
     def name_inputs(self, tensors: Mapping[str, Any]) -> None:
         """Say what the arguments of the run are called.
@@ -490,8 +461,8 @@ class RunRecorder:
     def dump(self) -> MemoryDump:
         """The run as a dump; after `stop`."""
         self.ops.contexts.clear()
-        if self._api_mode is not None:
-            self._notes += self._api_mode.notes()
+        if self._expanding is not None:
+            self._notes += self._expanding.notes()
         self._close_modes()
         ops = self.ops
         with unobserved():

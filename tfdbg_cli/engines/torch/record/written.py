@@ -61,4 +61,4 @@ def describe_written(record: OpRecord) -> None:
     record.prefix, record.scope, record.module = before.prefix, before.scope, before.module
     record.owner = before.owner
     record.phase, record.stack = writer.phase, writer.stack
-    record.called_at, record.api = writer.called_at, writer.api
+    record.called_at = writer.called_at

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 import torch
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.engines.torch.private import (
     below_autograd,
     functions_seen,
     is_capturing,
-    is_plain_on_cpu,
-    is_zero,
     modes_below,
     quiet,
     top_interpreter,
     undispatched,
 )
-from tfdbg_cli.engines.torch.runs.suspect_check import (
-    CHECKED_DTYPES,
-    SumChecks,
-    is_unobserved,
-)
-from tfdbg_cli.engines.torch.values.layouts import PLAIN, is_freed, is_plain, undisturbed
+from tfdbg_cli.engines.torch.record.clean_ops import REAL
+from tfdbg_cli.engines.torch.runs.suspect_check import CHECKED_DTYPES, SumChecks
+from tfdbg_cli.engines.torch.values.access import PLAIN, Access, access, is_seen
+from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
-__all__ = ["Verdicts", "is_clean", "is_nonfinite"]
+__all__ = ["Verdicts", "are_clean", "is_nonfinite"]
 
 _Key = TypeVar("_Key", bound=Hashable)
-_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
+_HOST = Access.HOST
 
 _FLOATING = frozenset(
     {
@@ -51,31 +47,29 @@ def is_nonfinite(tensor: torch.Tensor) -> bool:
     checks.add("", 0, tensor)
     if not checks.suspects():
         return False
-    if tensor.dtype not in _FLOATING or not is_plain(tensor):
+    if tensor.dtype not in _FLOATING or access(tensor) < Access.MEMORY:
         return True  # codes don't overflow; of the rest nobody can say more
-    if is_freed(tensor):
-        return False
     with undisturbed():
         return not bool(torch.isfinite(tensor).all())
 
 
-def is_clean(tensor: torch.Tensor) -> bool:
-    """Whether a plain tensor on a CPU is known to be finite, at next to no cost.
+def are_clean(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether all of some tensors on a CPU are known to be finite, at next to no cost.
 
     Where it says no, nothing is known: that is for `Verdicts`. Nobody waits for a device.
     """
-    kind = type(tensor)
-    if (kind is not torch.Tensor and kind is not torch.nn.Parameter) or not tensor.is_cpu:
-        return False
-    if not tensor.is_floating_point():
-        return not tensor.is_complex()
-    if tensor.layout is not torch.strided or modes_below() or top_interpreter():
-        return False
-    if functions_seen() or is_zero(tensor) or tensor.is_nested or is_freed(tensor):
-        return False
-    if tensor.requires_grad and torch.is_grad_enabled():
-        tensor = tensor.detach()
-    return math.isfinite(tensor.sum().item())
+    if modes_below() or functions_seen() or top_interpreter() is not None:
+        return not tensors
+    total = 0.0
+    with below_autograd():
+        for tensor in tensors:
+            if access(tensor) is not _HOST:
+                return False
+            if tensor.dtype in REAL:
+                total += tensor.sum().item()
+            elif tensor.dtype in CHECKED_DTYPES:
+                return False
+    return math.isfinite(total)
 
 
 class Verdicts(Generic[_Key]):
@@ -118,56 +112,34 @@ class Verdicts(Generic[_Key]):
         """
         self.count += 1
         try:
-            if functions_seen():  # it would see every attribute that is read
-                with quiet():
-                    self._add(key, slot, tensor)
-                return
-            kind = type(tensor)
-            if (
-                (kind is _Tensor or kind is _Parameter)
-                and tensor.is_cpu
-                and tensor.dtype in _FLOATING
-                and not modes_below()
-                and top_interpreter() is None
-                and not (tensor.requires_grad and torch.is_grad_enabled())
-                and not is_zero(tensor)
-                and tensor.is_contiguous()
-                and tensor.untyped_storage().nbytes() >= tensor.nbytes
-                and not tensor.storage_offset()
-                and cmath.isfinite(tensor.sum().item())
-            ):
-                return  # nearly always; the sum is ten times faster than a look at each element
-        except Exception as error:  # it has no memory of its own
-            pass_on(error)
-        self._add(key, slot, tensor)
-
-    def _add(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
-        try:
-            dtype = tensor.dtype
-            if dtype not in CHECKED_DTYPES:
-                return
-            if dtype in _FLOATING and type(tensor) in PLAIN and top_interpreter() is None:
-                if is_plain_on_cpu(tensor):
-                    if is_freed(tensor):
-                        return
-                    if is_unobserved(tensor):
-                        if not cmath.isfinite(tensor.sum().item()):
-                            self._judge(key, slot, tensor)
-                        return
-                elif is_zero(tensor):  # those have no data
+            how = access(tensor)
+            if how is _HOST and not is_seen(tensor):  # nearly always
+                dtype = tensor.dtype
+                # The sum is ten times faster than a look at each element.
+                if dtype in _FLOATING and not cmath.isfinite(tensor.sum().item()):
+                    self._judge(key, slot, tensor)
+                if dtype in _FLOATING or dtype not in CHECKED_DTYPES:
                     return
-                if is_plain(tensor) and not tensor.is_meta and not is_capturing():
-                    if is_freed(tensor):
-                        return
-                    if tensor.is_cpu:
-                        self._judge(key, slot, tensor)
-                    elif tensor.numel():
-                        self._reduce(key, slot, tensor)
+            with quiet():
+                if self._is_done(how, key, slot, tensor):
                     return
         except Exception as error:  # an operator that a device doesn't have
             pass_on(error)
         self._doubt()
         self._others.add(key, slot, tensor)
+
+    def _is_done(self, how: Access, key: _Key, slot: int, tensor: torch.Tensor) -> bool:
+        """Whether there is nothing to be seen, or it was seen in place."""
+        if how in (Access.NOTHING, Access.ZEROS) or tensor.dtype not in CHECKED_DTYPES:
+            return True
+        is_plain = how >= Access.MEMORY and type(tensor) in PLAIN and tensor.dtype in _FLOATING
+        if not is_plain or top_interpreter() is not None or is_capturing():
+            return False
+        if tensor.is_cpu:
+            self._judge(key, slot, tensor)
+        elif tensor.numel():
+            self._reduce(key, slot, tensor)
+        return True
 
     def _judge(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
         with undispatched(), below_autograd():

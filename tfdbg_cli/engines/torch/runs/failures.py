@@ -7,7 +7,7 @@ from types import FrameType, TracebackType
 
 import torch
 
-from tfdbg_cli.dumps.sources import is_debugger_path, without_debugger
+from tfdbg_cli.dumps.sources import is_debugger_code, without_debugger
 
 __all__ = ["is_framework_error", "with_callers"]
 
@@ -39,7 +39,7 @@ def with_callers(trace: TracebackType | None, frame: FrameType | None) -> Traceb
     """
     made = without_debugger(trace)
     while frame is not None:
-        if not is_debugger_path(frame.f_code.co_filename):
+        if not is_debugger_code(frame.f_code):
             made = TracebackType(made, frame, frame.f_lasti, frame.f_lineno)
         frame = frame.f_back
     return made
@@ -50,7 +50,7 @@ def _last(error: BaseException) -> TracebackType | None:
     found = None
     trace = error.__traceback__
     while trace is not None:
-        if not is_debugger_path(trace.tb_frame.f_code.co_filename):
+        if not is_debugger_code(trace.tb_frame.f_code):
             found = trace
         trace = trace.tb_next
     return found

@@ -12,6 +12,7 @@ import torch
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.torch.around.surrounding import Around, surrounding
 from tfdbg_cli.engines.torch.private import KERAS_VALUE
 from tfdbg_cli.engines.torch.runs.description import INFERENCE, TRAINING
 
@@ -97,12 +98,12 @@ class KerasSteps:
             if function is not None and not hasattr(function, "_tfdbg_step"):
                 title = f"{type(model).__name__}.{step}"
 
-                @functools.wraps(function)
                 def one_step(*given: Any, **named: Any) -> Any:
                     return runs.around_unit(kind, title, model, function, given, named)
 
-                one_step._tfdbg_step = True  # type: ignore[attr-defined]
-                setattr(model, attribute, one_step)
+                made_step = self._patches.standing_for(function, one_step)
+                made_step._tfdbg_step = True
+                setattr(model, attribute, made_step)
             return made
 
         return make
@@ -125,10 +126,10 @@ class KerasSteps:
         return leave
 
     def _applying(self, original: Any) -> Any:
-        def apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        def around(optimizer: Any, /, *args: Any, **kwargs: Any) -> Around | None:
             return self._runs.around_step(original, optimizer, args, kwargs)
 
-        return apply
+        return surrounding(original, around)
 
 
 def layer_name(module: torch.nn.Module) -> str:

@@ -9,21 +9,17 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.series.tracks import CAPACITY, LOSS, Tracks
-from tfdbg_cli.engines.torch.private import disabled_dispatch, is_wrapped, unobserved
+from tfdbg_cli.engines.torch.private import unobserved
+from tfdbg_cli.engines.torch.values.access import Access, access
 
-__all__ = ["Losses", "is_plain"]
+__all__ = ["Losses", "is_dense"]
 
 
-def is_plain(tensor: Any) -> bool:
+def is_dense(tensor: Any) -> bool:
     """Whether something is a tensor that can be asked for its value, whoever made its class."""
-    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
-        return False
-    kind = type(tensor)
-    if kind is not torch.Tensor and kind.__torch_dispatch__ is not disabled_dispatch:
-        return False
-    return not tensor.is_meta and not is_wrapped(tensor)
+    return isinstance(tensor, torch.Tensor) and access(tensor) >= Access.MEMORY
 
 
 class Losses:
@@ -121,4 +117,4 @@ class Losses:
 
 def _is_number(tensor: Any) -> bool:
     """Whether it is one real floating point number."""
-    return is_plain(tensor) and tensor.numel() == 1 and tensor.dtype.is_floating_point
+    return is_dense(tensor) and tensor.numel() == 1 and tensor.dtype.is_floating_point

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import norms_of, unobserved
-from tfdbg_cli.engines.torch.runs.losses import is_plain
+from tfdbg_cli.engines.torch.runs.losses import is_dense
 
 __all__ = ["Norms"]
 
@@ -84,7 +84,7 @@ class Norms:
         kinds: dict[tuple[Any, ...], tuple[list[str], list[torch.Tensor]]] = {}
         for path, parameter in self._parameters():
             for what, tensor in ((_PARAMETER, parameter), (_GRADIENT, parameter.grad)):
-                if tensor is None or not is_plain(tensor) or not tensor.dtype.is_floating_point:
+                if tensor is None or not is_dense(tensor) or not tensor.dtype.is_floating_point:
                     continue
                 names, tensors = kinds.setdefault((what, tensor.device, tensor.dtype), ([], []))
                 names.append(f"{what}.{path}" if path else what)

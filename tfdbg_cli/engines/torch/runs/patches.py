@@ -17,20 +17,25 @@ import torch
 from torch.optim import Optimizer
 
 from tfdbg_cli.engines.kit.patches import PatchSet
-from tfdbg_cli.engines.torch.around.compiled import aside, is_inside, is_product
+from tfdbg_cli.engines.torch.around.compiled import is_product
+from tfdbg_cli.engines.torch.around.surrounding import Around, surrounding
 from tfdbg_cli.engines.torch.private import (
+    MODE_AT,
+    MODE_COUNT,
     NAMES,
     OPTIMIZER_MADE,
-    keep_out,
+    dispatch_mode_at,
     keep_out_code,
     know_call,
+    modes_below,
 )
+from tfdbg_cli.engines.torch.record.capture import CaptureMode
 from tfdbg_cli.engines.torch.runs.keras_steps import KerasSteps
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.runs.runs import Runs
 
-__all__ = ["Around", "Optimizers", "Patches", "Visitor"]
+__all__ = ["Interceptor", "Optimizers", "Patches", "Visitor"]
 
 _is_compiling: Callable[[], bool] = torch.compiler.is_compiling
 
@@ -75,7 +80,7 @@ class Optimizers:
 
 
 #: What makes a call, its positional arguments and its keyword arguments -> what the call returns.
-Around = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+Interceptor = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
 class _Interception:
@@ -83,32 +88,30 @@ class _Interception:
 
     Args:
         module: this very one.
-        around: the function.
+        through: the function.
     """
 
-    def __init__(self, module: torch.nn.Module, around: Around) -> None:
+    def __init__(self, module: torch.nn.Module, through: Interceptor) -> None:
         self._module = weakref.ref(module)
-        self._around = around
+        self._through = through
         self._local = threading.local()
 
     def takes(self, module: torch.nn.Module) -> bool:
         """Whether a call of a module goes through it: one that isn't made by such a call."""
         return self._module() is module and not getattr(self._local, "is_inside", False)
 
-    def call(
-        self, plain: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
-    ) -> Any:
+    def around(self, module: torch.nn.Module, args: Any, kwargs: Any) -> Around:
         """The call."""
 
         def original(*own: Any, **named: Any) -> Any:
             if not own and not named:
                 own, named = args, kwargs
-            return plain(module, own, named)
+            return module(*own, **named)
 
         original.__self__ = module  # type: ignore[attr-defined]  # as a bound method has it
         self._local.is_inside = True
         try:
-            return self._around(original, args, kwargs)
+            return (yield self._through, (original, args, kwargs), {})
         finally:
             self._local.is_inside = False
 
@@ -119,10 +122,10 @@ class Visitor(Protocol):
     def takes(self) -> bool:
         """Whether a call that is made now belongs to that piece."""
 
-    def call(
+    def around(
         self, original: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
-    ) -> Any:
-        """The call; ``original`` is ``Module.__call__``."""
+    ) -> Around | None:
+        """What is done around the call; ``original`` is ``Module.__call__``."""
 
 
 class Patches:
@@ -139,8 +142,8 @@ class Patches:
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._set = PatchSet(NAMES.framework)
-        self._calls = PatchSet(NAMES.framework)
+        self._set = PatchSet(NAMES.framework, keep_out_code)
+        self._calls = PatchSet(NAMES.framework, keep_out_code)
         self._forks = False
         self._run_end = ""
         self._intercepted: list[_Interception] = []
@@ -165,6 +168,9 @@ class Patches:
             self._replace(Optimizer, OPTIMIZER_MADE, self._noticing)
             self._replace(Optimizer, "profile_hook_step", self._hooking)
             self._wrap_known_steps()
+            # As what they stand for they have no source.
+            self._set.replace(*MODE_COUNT, lambda _: functools.partial(_mode_count), wraps=False)
+            self._set.replace(*MODE_AT, lambda _: functools.partial(_mode_at), wraps=False)
             scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
             if scaler is not None:
                 self._replace(scaler, "step", self._step)
@@ -183,7 +189,7 @@ class Patches:
             return
         with self._calls.together():
             call = torch.nn.Module.__call__
-            self._calls.replace(torch.nn.Module, "__call__", _aside(self._module_call))
+            self._calls.replace(torch.nn.Module, "__call__", self._module_call)
             ours = torch.nn.Module.__call__
             self._calls.also(lambda: know_call(call, ours), lambda: know_call(ours, call))
 
@@ -196,7 +202,7 @@ class Patches:
         if self._calls:
             return
         call = torch.nn.Module.__call__
-        if not self._calls.redirect(call, _aside(self._module_call), keep_out_code):
+        if not self._calls.redirect(call, self._module_call):
             self.install_calls()
 
     def undo(self) -> None:
@@ -218,9 +224,9 @@ class Patches:
             self._run_end = path
             self._replace(owner, name, self._end_call)
 
-    def intercept(self, module: torch.nn.Module, around: Around) -> Callable[[], None]:
+    def intercept(self, module: torch.nn.Module, through: Interceptor) -> Callable[[], None]:
         """Let outermost calls of a module go through a function; returns the way back."""
-        found = _Interception(module, around)
+        found = _Interception(module, through)
         self._intercepted.insert(0, found)
         return lambda: self._intercepted.remove(found)
 
@@ -253,7 +259,7 @@ class Patches:
         self._no_grad()
 
     def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
-        return self._set.replace(owner, name, _aside(make))
+        return self._set.replace(owner, name, make)
 
     def _wrap_known_steps(self) -> None:
         """Step methods that PyTorch has hooked before anybody watched."""
@@ -269,54 +275,35 @@ class Patches:
     # The replacements.
 
     def _module_call(self, original: Any) -> Any:
-        around, intercepted = self._runs.around_module, self._intercepted
-        visitors = self._visitors
+        runs, intercepted, visitors = self._runs, self._intercepted, self._visitors
 
-        def visited(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+        def around(module: torch.nn.Module, /, *args: Any, **kwargs: Any) -> Around | None:
+            if is_product(module, sys._getframe(2)):
+                return None
+            for found in intercepted:
+                if found.takes(module):
+                    return found.around(module, args, kwargs)
             for visitor in visitors:
                 if visitor.takes():
-                    return visitor.call(original, module, args, kwargs)
-            return around(original, module, args, kwargs)
+                    return visitor.around(original, module, args, kwargs)
+            return runs.around_module(original, module, args, kwargs)
 
-        def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if _is_compiling() or is_inside() or is_product(self, sys._getframe(1)):
-                return original(self, *args, **kwargs)
-            for found in intercepted:
-                if found.takes(self):
-                    return found.call(visited, self, args, kwargs)
-            return visited(self, args, kwargs)
+        return surrounding(original, around, in_compiled=False)
 
-        return call
+    def _backward(self, original: Any, *, is_grad: bool = False) -> Any:
+        def around(*args: Any, **kwargs: Any) -> Around | None:
+            return self._runs.around_backward(original, args, kwargs, is_grad=is_grad)
 
-    def _backward(self, original: Any) -> Any:
-        around = aside(self._runs.around_backward)
-
-        def backward(*args: Any, **kwargs: Any) -> Any:
-            if _is_compiling():
-                return original(*args, **kwargs)
-            return around(original, args, kwargs, is_grad=False)
-
-        return backward
+        return surrounding(original, around)
 
     def _grad(self, original: Any) -> Any:
-        around = aside(self._runs.around_backward)
-
-        def grad(*args: Any, **kwargs: Any) -> Any:
-            if _is_compiling():
-                return original(*args, **kwargs)
-            return around(original, args, kwargs, is_grad=True)
-
-        return grad
+        return self._backward(original, is_grad=True)
 
     def _step(self, original: Any) -> Any:
-        around = aside(self._runs.around_step)
+        def around(owner: Any, /, *args: Any, **kwargs: Any) -> Around | None:
+            return self._runs.around_step(original, owner, args, kwargs)
 
-        def step(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if _is_compiling():
-                return original(self, *args, **kwargs)
-            return around(original, self, args, kwargs)
-
-        return step
+        return surrounding(original, around)
 
     def _scale(self, original: Any) -> Any:
         runs = self._runs
@@ -341,30 +328,31 @@ class Patches:
     def _hooking(self, original: Any) -> Any:
         def profile_hook_step(step: Any) -> Any:
             hooked = original(step)
-            return functools.wraps(hooked)(self._step(hooked))
+            return self._set.standing_for(hooked, self._step(hooked))
 
         return profile_hook_step
 
     def _end_call(self, original: Any) -> Any:
-        around = aside(self._runs.around_end)
+        def around(*args: Any, **kwargs: Any) -> Around | None:
+            return self._runs.around_end(original, args, kwargs)
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if _is_compiling():
-                return original(*args, **kwargs)
-            return around(original, args, kwargs)
-
-        return call
+        return surrounding(original, around)
 
 
-def _aside(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What makes a replacement that the compiler leaves alone."""
+# What the program sees of its dispatch modes, if it looks: its own.
 
-    def made(original: Any) -> Any:
-        ours = make(original)
-        keep_out(ours)
-        return ours
 
-    return made
+def _mode_count() -> int:
+    return len(_program_modes())
+
+
+def _mode_at(index: int) -> Any:
+    return _program_modes()[index]
+
+
+def _program_modes() -> list[Any]:
+    found = [dispatch_mode_at(index) for index in range(modes_below())]
+    return [mode for mode in found if not isinstance(mode, CaptureMode)]
 
 
 def _resolve(path: str) -> tuple[Any, str]:

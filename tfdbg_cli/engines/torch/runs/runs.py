@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.engines.kit.contain import contained
+from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.sites import user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
+from tfdbg_cli.engines.torch.around.surrounding import Around, Given
 from tfdbg_cli.engines.torch.private import children_of, current_node, parameters_of
 from tfdbg_cli.engines.torch.record.capture_levels import RecordingLevel
 from tfdbg_cli.engines.torch.runs.description import (
@@ -87,32 +89,41 @@ class Runs(Lifecycle):
 
     def around_module(
         self, original: Any, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any
-    ) -> Any:
+    ) -> Around | None:
         """A call of a module."""
         if self.is_idle():
-            return original(module, *args, **kwargs)
+            return None
+        given = original, (module, *args), kwargs
         if not self.is_here():
-            with PROCESS_PATCHES.helpers.module(module):
-                return original(module, *args, **kwargs)
+            return _within(PROCESS_PATCHES.helpers.module(module), given)
         if self._depth:
             watcher = self.watcher
-            if watcher is None:
-                return original(module, *args, **kwargs)
-            if not self._module_depth and not self._backward_depth:
-                self._note("F")  # called by an optimizer
-            watcher.enter_module(module, (args, kwargs))
-            self._module_depth += 1
-            output = None
-            try:
-                output = original(module, *args, **kwargs)
-            finally:
-                self._module_depth -= 1
-                watcher.leave_module(module, output)
-            return output
+            return None if watcher is None else self._around_inner(watcher, module, given)
         if self._program.patches.keras.look((args, kwargs)):
-            with self.busy():  # shapes are worked out: nothing is computed
-                return original(module, *args, **kwargs)
-        frame = user_frame(sys._getframe(2))
+            return _within(self.busy(), given)  # shapes are worked out: nothing is computed
+        return self._around_outermost(module, args, kwargs, given)
+
+    def _around_inner(self, watcher: CaptureLevel, module: torch.nn.Module, given: Given) -> Around:
+        if not self._module_depth and not self._backward_depth:
+            self._note("F")  # called by an optimizer
+        _, (_, *args), kwargs = given
+        watcher.enter_module(module, ((*args,), kwargs))
+        self._module_depth += 1
+        output = None
+        try:
+            output = yield given
+        except Exception as error:
+            watcher.failed_op(error)  # while it is known in whose call
+            raise
+        finally:
+            self._module_depth -= 1
+            watcher.leave_module(module, output)
+        return output
+
+    def _around_outermost(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any, given: Given
+    ) -> Around:
+        frame = user_frame(sys._getframe(1))
         self._root_called(module, args, kwargs, frame)
         watcher = self.watcher
         if watcher is not None:
@@ -121,7 +132,11 @@ class Runs(Lifecycle):
         with self._boundary("F"):
             self._module_depth += 1
             try:
-                output = original(module, *args, **kwargs)
+                output = yield given
+            except Exception as error:
+                if watcher is not None:
+                    watcher.failed_op(error)
+                raise
             finally:
                 self._module_depth -= 1
                 if watcher is not None:
@@ -135,17 +150,21 @@ class Runs(Lifecycle):
 
     def around_backward(
         self, original: Any, args: tuple[Any, ...], kwargs: Any, *, is_grad: bool
-    ) -> Any:
+    ) -> Around | None:
         """``torch.autograd.backward`` or ``grad``."""
         if self.is_idle():
-            return original(*args, **kwargs)
+            return None
         if not self.is_here():
-            with PROCESS_PATCHES.helpers.phase("backward"):
-                return original(*args, **kwargs)
+            return _within(PROCESS_PATCHES.helpers.phase("backward"), (original, args, kwargs))
         if self._backward_depth and current_node() is None:
-            return original(*args, **kwargs)  # `Tensor.backward` calls `torch.autograd.backward`
+            return None  # `Tensor.backward` calls `torch.autograd.backward`
+        return self._around_backward(original, args, kwargs, is_grad)
+
+    def _around_backward(
+        self, original: Any, args: tuple[Any, ...], kwargs: Any, is_grad: bool
+    ) -> Around:
         is_outermost = not self._depth
-        frame = user_frame(sys._getframe(2)) if is_outermost else None
+        frame = user_frame(sys._getframe(1)) if is_outermost else None
         if is_outermost:
             self._settle_steps()
             self._settle_forwards(frame)
@@ -166,7 +185,7 @@ class Runs(Lifecycle):
         self._backward_depth += 1
         try:
             with self._boundary("B"):
-                value = original(*args, **kwargs)
+                value = yield original, args, kwargs
         finally:
             self._backward_depth -= 1
             if watcher is not None:
@@ -185,15 +204,20 @@ class Runs(Lifecycle):
                 self.close_run(frame=frame)
         return value
 
-    def around_step(self, original: Any, owner: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    def around_step(
+        self, original: Any, owner: Any, args: tuple[Any, ...], kwargs: Any
+    ) -> Around | None:
         """``Optimizer.step`` or ``GradScaler.step``."""
         if self.is_idle():
-            return original(owner, *args, **kwargs)
+            return None
         if not self.is_here():
-            with PROCESS_PATCHES.helpers.phase("optimizer", owner):
-                return original(owner, *args, **kwargs)
+            phase = PROCESS_PATCHES.helpers.phase("optimizer", owner)
+            return _within(phase, (original, (owner, *args), kwargs))
+        return self._around_step(original, owner, args, kwargs)
+
+    def _around_step(self, original: Any, owner: Any, args: tuple[Any, ...], kwargs: Any) -> Around:
         is_outermost = not self._step_depth and (not self._depth or self._backward_depth > 0)
-        frame = user_frame(sys._getframe(2)) if is_outermost else None
+        frame = user_frame(sys._getframe(1)) if is_outermost else None
         key = id(args[0]) if args and isinstance(args[0], torch.optim.Optimizer) else id(owner)
         if is_outermost and not self._depth:
             self._settle_update()
@@ -209,16 +233,15 @@ class Runs(Lifecycle):
         if watcher is not None:
             is_optimizer = isinstance(owner, torch.optim.Optimizer)
             watcher.enter_phase("optimizer" if is_optimizer else "scaler", owner)
-            if isinstance(watcher, RecordingLevel) and is_optimizer and not args and not kwargs:
-                watcher.trust_step(owner)
         self._step_depth += 1
         try:
             with self._boundary("S"):
                 if is_outermost and not args and not kwargs and self._ends_run(key):
                     assert isinstance(watcher, RecordingLevel)
-                    value = watcher.make_step(owner, functools.partial(original, owner))
+                    step = functools.partial(original, owner)
+                    value = yield from watcher.make_step(owner, step)
                 else:
-                    value = original(owner, *args, **kwargs)
+                    value = yield original, (owner, *args), kwargs
         finally:
             self._step_depth -= 1
             if watcher is not None:
@@ -232,15 +255,18 @@ class Runs(Lifecycle):
                 self._last_stepped = key
         return value
 
-    def around_end(self, original: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    def around_end(self, original: Any, args: tuple[Any, ...], kwargs: Any) -> Around | None:
         """The function of ``config run_end``."""
         if not self.is_here() or self._depth:
-            return original(*args, **kwargs)
-        frame = user_frame(sys._getframe(2))
+            return None
+        return self._around_end(original, args, kwargs)
+
+    def _around_end(self, original: Any, args: tuple[Any, ...], kwargs: Any) -> Around:
+        frame = user_frame(sys._getframe(1))
         if self._run is None:
             self._open(TRAINING, "E", frame, title=f"{self._program.setting('run_end')}()")
         with self._boundary("S"):
-            value = original(*args, **kwargs)
+            value = yield original, args, kwargs
         run = self._run
         if run is not None and run.closes_on == "E":
             self.close_run(frame=frame)
@@ -487,6 +513,11 @@ class Runs(Lifecycle):
         if run is not None and run.stepped and run.closes_on == "S":
             self._together.pop(run.stepped[-1], None)
             self.close_run()
+
+
+def _within(context: contextlib.AbstractContextManager[Any], given: Given) -> Around:
+    with context:
+        return (yield given)
 
 
 def _has_parameters(module: torch.nn.Module) -> bool:

@@ -7,20 +7,18 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.engines.torch.private import (
     below_autograd,
-    functions_seen,
     is_capturing,
-    is_zero,
-    modes_below,
     quiet,
     top_interpreter,
     undispatched,
 )
-from tfdbg_cli.engines.torch.values.layouts import is_freed, is_plain, parts_of, undisturbed
+from tfdbg_cli.engines.torch.values.access import PLAIN, Access, access, is_seen
+from tfdbg_cli.engines.torch.values.layouts import parts_of, undisturbed
 
-__all__ = ["CHECKED_DTYPES", "SumChecks", "is_transformed", "is_unobserved"]
+__all__ = ["CHECKED_DTYPES", "SumChecks"]
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Checked = tuple[Any, int, torch.Tensor | None]
@@ -76,28 +74,25 @@ class SumChecks(Generic[_Key]):
             slot: which output of its operator.
             tensor: of any dtype and layout.
         """
-        if functions_seen():  # it would see every attribute that is read
-            with quiet():
-                self._add(key, slot, tensor)
-        else:
-            self._add(key, slot, tensor)
-
-    def _add(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
         try:
-            dtype = tensor.dtype
-            if dtype not in CHECKED_DTYPES or is_zero(tensor):  # those have no data
-                return
-            if not is_plain(tensor) or is_transformed():
-                self._add_parts(key, slot, tensor)
-            elif tensor.is_meta or is_freed(tensor) or _is_captured(tensor):
-                return
-            elif is_unobserved(tensor):
-                total = tensor.sum() if dtype in _SUMMED else _total(tensor)
-                self._totals.append((key, slot, total))
-            else:
-                # The same as `undisturbed`, for tensors without a class: a tenth of its price.
-                with undispatched(), below_autograd():
+            how = access(tensor)
+            with quiet():  # a class or mode would see every attribute that is read
+                if how in (Access.NOTHING, Access.ZEROS) or tensor.dtype not in CHECKED_DTYPES:
+                    return
+                if (
+                    how < Access.MEMORY
+                    or type(tensor) not in PLAIN
+                    or top_interpreter() is not None
+                ):
+                    self._add_parts(key, slot, tensor)
+                elif _is_captured(tensor):
+                    return
+                elif not is_seen(tensor):
                     self._totals.append((key, slot, _total(tensor)))
+                else:
+                    # The same as `undisturbed`, for tensors without a class: a tenth of its price.
+                    with undispatched(), below_autograd():
+                        self._totals.append((key, slot, _total(tensor)))
         except Exception as error:  # an operator that a device doesn't have: the caller looks
             pass_on(error)
             self._totals.append((key, slot, None))
@@ -175,16 +170,6 @@ class SumChecks(Generic[_Key]):
 def _are_clean(totals: list[torch.Tensor]) -> torch.Tensor:
     stacked = torch.stack(totals)
     return ~stacked if stacked.dtype is torch.bool else torch.isfinite(stacked)
-
-
-def is_transformed() -> bool:
-    """Whether a transform of `torch.func` would take a sum for the program's."""
-    return top_interpreter() is not None
-
-
-def is_unobserved(tensor: torch.Tensor) -> bool:
-    """Whether neither autograd nor a dispatch mode would see that a tensor is summed."""
-    return not (modes_below() or (tensor.requires_grad and torch.is_grad_enabled()))
 
 
 def _is_captured(tensor: torch.Tensor) -> bool:

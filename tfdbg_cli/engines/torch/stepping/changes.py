@@ -15,7 +15,7 @@ from tfdbg_cli.engines.torch.stepping.op_gate import OpGate
 from tfdbg_cli.engines.torch.stepping.overrides import is_alias, put
 from tfdbg_cli.engines.torch.stepping.records import Recorded
 from tfdbg_cli.engines.torch.stepping.values import as_value, copied, fitted, overwrite
-from tfdbg_cli.engines.torch.values.layouts import is_readable
+from tfdbg_cli.engines.torch.values.access import is_readable
 
 __all__ = ["ProgramValues"]
 

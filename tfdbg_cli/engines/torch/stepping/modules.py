@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.engines.torch.around.surrounding import Around
 from tfdbg_cli.engines.torch.names.scopes import ModuleName, Names
 from tfdbg_cli.engines.torch.private import current_node
 from tfdbg_cli.engines.torch.stepping.op_gate import OpGate
@@ -54,15 +55,15 @@ class TorchModuleCalls(ModuleCalls):
         strand: Coroutine,
         root: torch.nn.Module | None,
         names: Callable[[], Names],
-        around: Callable[..., Any],
-        again: Callable[..., Any],
+        around: Callable[..., Around | None],
+        again: Callable[..., Around | None],
         watches: Callable[[torch.nn.Module, str | None], bool],
     ) -> None:
         self._passage = passage
         self._strand = strand
         self._root = root
         self._make_names = names
-        self._around = around
+        self._watching = around
         self._again = again
         self._watches = watches
         self._names: Names | None = None
@@ -85,14 +86,19 @@ class TorchModuleCalls(ModuleCalls):
         """Whether a call that is made now is the program's."""
         return self._strand.is_current
 
-    def call(
+    def around(
         self, original: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
-    ) -> Any:
+    ) -> Around | None:
         """A call of the program's."""
         if self._is_at_rest:
-            return original(module, *args, **kwargs)
+            return None
         if current_node() is not None:  # of a checkpoint, once more
             return self._again(original, module, args, kwargs)
+        return self._around(original, module, args, kwargs)
+
+    def _around(
+        self, original: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
+    ) -> Around:
         known = self._calls.get(id(module))
         if known is None:
             known = self._calls[id(module)] = [module, 0, 0]
@@ -106,10 +112,13 @@ class TorchModuleCalls(ModuleCalls):
                 call.path_number = self._numbers.get((path or "", INPUT), 0)
             args, kwargs = self._arrive(call, (args, kwargs))
         try:
+            steps: Around | None = None
             if self._watches(module, path):
-                output = self._around(original, module, args, kwargs)
+                steps = self._watching(original, module, args, kwargs)
+            if steps is not None:
+                output = yield from steps
             else:
-                output = original(module, *args, **kwargs)
+                output = yield original, (module, *args), kwargs
         finally:
             if self._root is None:
                 self._open.pop()

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.kit.places import calling_at
+from tfdbg_cli.engines.kit.stacks import call_frame
 from tfdbg_cli.engines.torch.private import KERNEL, SCHEMA
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
 from tfdbg_cli.engines.torch.runs.failures import with_callers
@@ -232,7 +234,7 @@ class OpGate:
         if not made:
             if self.overrides.values:
                 args, kwargs = self.overrides.inputs(record, args, kwargs)
-            made.append(getattr(op, KERNEL, op)(*args, **kwargs))
+            made.append(_done(op, args, kwargs))
         return self.overrides.outputs(record, made[0]) if self.overrides.values else made[0]
 
     def _unasked(self, record: OpRecord, op: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
@@ -242,7 +244,7 @@ class OpGate:
             return self._made(record, op, args, kwargs, made)
         except UserError as error:
             self._ops.troubles.append(str(error))
-        return made[0] if made else getattr(op, KERNEL, op)(*args, **kwargs)
+        return made[0] if made else _done(op, args, kwargs)
 
     def _is_let(self, error: Exception) -> bool:
         """Whether the program is to have an error; otherwise the op is tried again."""
@@ -333,3 +335,10 @@ def _planned(record: OpRecord, op: Any) -> Step:
     has_tensors = bool(record.overwritten) or any("Tensor" in str(each.type) for each in returns)
     unfit = "" if has_tensors or not returns else "It gives no tensor."
     return Step(record.name, record.op_type, inputs, outputs, (record.name,), unfit=unfit)
+
+
+def _done(op: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    """What an op gives. Its warnings are those of the place that it was called at."""
+    frame = call_frame(sys._getframe(1))
+    kernel = getattr(op, KERNEL, op)
+    return calling_at(frame)(kernel, args, kwargs) if frame is not None else kernel(*args, **kwargs)

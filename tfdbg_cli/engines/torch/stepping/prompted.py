@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell_failure
 from tfdbg_cli.engines.base import Capture, SteppedRun
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES

@@ -14,7 +14,7 @@ from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
-from tfdbg_cli.engines.torch.modes import remove_function_mode
+from tfdbg_cli.engines.torch.around.surrounding import Around
 from tfdbg_cli.engines.torch.names.contexts import ThreadState
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
 from tfdbg_cli.engines.torch.private import current_node, training_codes
@@ -113,12 +113,12 @@ class ScopedLevel(FullLevel):
         self._is_blind = True
         self._scoped.look_away()
 
-    def around_module(self, original: Any, module: Any, args: Any, kwargs: Any) -> Any:
+    def around_module(self, original: Any, module: Any, args: Any, kwargs: Any) -> Around:
         """A call of a module, where nothing else is seen of the program."""
         self.enter_module(module)
         output = None
         try:
-            output = original(module, *args, **kwargs)
+            output = yield original, (module, *args), kwargs
         finally:
             self.leave_module(module, output)
         return output
@@ -226,9 +226,6 @@ class _ScopedRecorder(RunRecorder):
             state = self.ops.contexts.state()
             state.begin()
             super()._insert()
-            modules = (each.module.reference() for each in state.contexts if each.module)
-            if self._api_mode is not None and any(map(PROCESS_PATCHES.must_not_see, modules)):
-                remove_function_mode(self._api_mode)
 
     def _remove(self) -> None:
         if self._is_own_thread():
@@ -253,8 +250,6 @@ class _ScopedRecorder(RunRecorder):
     def leave_module(self, module: torch.nn.Module, output: Any = None) -> None:
         """As `RunRecorder`."""
         super().leave_module(module, output)
-        if self._is_own_thread() and not self.is_in and PROCESS_PATCHES.must_not_see(module):
-            super()._remove()  # it was put back for the module around this one
         self._settle()
 
     def enter_phase(self, phase: str, owner: Any = None, outer: Stack | None = None) -> None:

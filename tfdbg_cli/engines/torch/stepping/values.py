@@ -12,7 +12,8 @@ import torch
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.kit.fitting import cannot_have, wrong_dtype, wrong_shape
 from tfdbg_cli.engines.torch.private import inference_mode, unobserved, write_count
-from tfdbg_cli.engines.torch.values.layouts import equal_bits, has_own_dispatch, is_readable
+from tfdbg_cli.engines.torch.values.access import has_own_dispatch, is_readable
+from tfdbg_cli.engines.torch.values.layouts import equal_bits
 
 __all__ = [
     "as_value",

@@ -8,30 +8,31 @@ import numpy as np
 import torch
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dtypes import decode, dtype_by_name
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.engines.torch.private import functions_seen, is_capturing, quiet
-from tfdbg_cli.engines.torch.values.layouts import (
-    COMPRESSED,
+from tfdbg_cli.engines.torch.values.access import (
     PLAIN,
     QUANTIZED,
+    Access,
+    access,
+    has_own_dispatch,
+    why_nothing,
+)
+from tfdbg_cli.engines.torch.values.layouts import (
+    COMPRESSED,
     dequantizes,
     dtype_name,
     has_memory,
-    has_own_dispatch,
     inner_of,
     inner_tensors,
-    is_freed,
-    is_plain,
-    is_waiting,
     nested_parts,
     nested_shapes,
     ragged_dim,
     shape_of,
     sparse_parts,
     undisturbed,
-    why_no_data,
 )
 
 __all__ = [
@@ -106,11 +107,9 @@ def describe(tensor: torch.Tensor) -> tuple[str, tuple[int, ...] | None, int]:
     if functions_seen():
         with quiet():
             return describe(tensor)
-    if is_plain(tensor):
-        dtype = tensor.dtype
-        if dtype not in QUANTIZED:
-            size = 0 if tensor.is_meta else tensor.numel() * tensor.element_size()
-            return dtype_name(dtype), tuple(tensor.shape), size
+    if access(tensor) >= Access.MEMORY and type(tensor) in PLAIN:
+        size = tensor.numel() * tensor.element_size()
+        return dtype_name(tensor.dtype), tuple(tensor.shape), size
     try:
         with undisturbed():
             return _description(tensor, 0)
@@ -132,11 +131,11 @@ def title(tensor: torch.Tensor) -> str:
 
 
 def _array_of(tensor: torch.Tensor, depth: int) -> _Array | InconvertibleTensorProto:
-    reason = why_no_data(tensor)
-    if not reason and is_waiting(tensor):
-        reason = "a collective is still to deliver it."
-    if reason:
-        return InconvertibleTensorProto(f"{title(tensor)}: {reason}")
+    how = access(tensor)
+    if how is Access.NOTHING:
+        return InconvertibleTensorProto(f"{title(tensor)}: {why_nothing(tensor)}")
+    if how is Access.ZEROS:
+        tensor = torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
     if tensor.is_nested:
         return _nested_array(tensor)
     if tensor.layout is torch.sparse_coo or tensor.layout in COMPRESSED:
@@ -155,11 +154,6 @@ def _array_of(tensor: torch.Tensor, depth: int) -> _Array | InconvertibleTensorP
         made = f" It is made of {parts}." if parts else ""
         return InconvertibleTensorProto(
             f"{title(tensor)}: its class keeps the elements to itself.{made}"
-        )
-    if tensor.dtype not in QUANTIZED and is_freed(tensor):
-        return InconvertibleTensorProto(
-            f"{title(tensor)}: its memory was given back since (parameters of FSDP are, between "
-            "uses)."
         )
     return _dense_array(tensor)
 
@@ -255,7 +249,7 @@ def _sparse_array(tensor: torch.Tensor) -> _Array | InconvertibleTensorProto:
 
 
 def _description(tensor: torch.Tensor, depth: int) -> tuple[str, tuple[int, ...] | None, int]:
-    if why_no_data(tensor):
+    if access(tensor) is Access.NOTHING:
         return dtype_name(tensor.dtype), None if tensor.is_nested else shape_of(tensor), 0
     if tensor.is_nested:
         return _nested_description(tensor)

@@ -10,18 +10,15 @@ from collections.abc import Sequence
 
 import torch
 
-from tfdbg_cli.engines.torch.private import JAGGED, RAGGED, is_functional, is_wrapped, undispatched
+from tfdbg_cli.engines.torch.private import JAGGED, RAGGED, is_wrapped, undispatched
+from tfdbg_cli.engines.torch.values.access import Access, access, has_own_dispatch, why_nothing
 from tfdbg_cli.engines.torch.values.arrays import title
 from tfdbg_cli.engines.torch.values.layouts import (
-    PLAIN,
     has_memory,
-    has_own_dispatch,
     inner_of,
     inner_tensors,
-    is_waiting,
     jagged_parts,
     undisturbed,
-    why_no_data,
 )
 from tfdbg_cli.engines.torch.values.notes import nested_note, note, wrapper_note
 
@@ -89,16 +86,15 @@ def taken_apart(tensor: torch.Tensor) -> Composite | None:
 
     Calls no operator on it; of its class, at most ``__tensor_flatten__``.
     """
-    if type(tensor) in PLAIN and not is_wrapped(tensor) and not is_functional(tensor):
+    if access(tensor) >= Access.LAYOUT:
         return None
     with undisturbed():
         return _taken_apart(tensor, 0)
 
 
 def _taken_apart(tensor: torch.Tensor, depth: int) -> Composite | None:
-    problem = _problem(tensor)
-    if problem:
-        return Composite((), problem=f"{title(tensor)}: {problem}")
+    if access(tensor) is Access.NOTHING:
+        return Composite((), problem=f"{title(tensor)}: {why_nothing(tensor)}")
     if is_wrapped(tensor):
         return _inside(tensor, inner_of(tensor, depth), depth)
     if not has_own_dispatch(tensor):
@@ -128,14 +124,6 @@ def _inside(tensor: torch.Tensor, inner: torch.Tensor | None, depth: int) -> Com
         return Composite([inner], said)
     found.said = "; ".join(filter(None, [said, found.said]))
     return found
-
-
-def _problem(tensor: torch.Tensor) -> str:
-    if is_functional(tensor):
-        return "it belongs to a trace; its elements may be still to come."
-    if is_waiting(tensor):
-        return "a collective is still to deliver it."
-    return why_no_data(tensor)
 
 
 def _keeps(tensor: torch.Tensor) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 
@@ -13,32 +15,29 @@ from tfdbg_cli.engines.torch.private import (
     LOCAL,
     RAGGED,
     coo_parts,
-    disabled_dispatch,
-    fake_tensor_class,
-    is_functional,
-    is_lazy,
     is_wrapped,
     nested_sizes,
     no_modes,
     quiet,
     unwrapped,
 )
+from tfdbg_cli.engines.torch.values.access import (
+    Access,
+    access,
+    has_own_dispatch,
+    is_freed,
+    is_readable,
+    why_nothing,
+)
 
 __all__ = [
     "COMPRESSED",
-    "PLAIN",
-    "QUANTIZED",
     "dequantizes",
     "dtype_name",
     "equal_bits",
     "has_memory",
-    "has_own_dispatch",
     "inner_of",
     "inner_tensors",
-    "is_freed",
-    "is_plain",
-    "is_readable",
-    "is_waiting",
     "jagged_parts",
     "nested_parts",
     "nested_shapes",
@@ -48,11 +47,8 @@ __all__ = [
     "shape_of",
     "sparse_parts",
     "undisturbed",
-    "why_no_data",
 ]
 
-#: What every tensor without code of its own is.
-PLAIN = (torch.Tensor, torch.nn.Parameter)
 #: Compressed sparse layouts by what people call them.
 COMPRESSED = {
     torch.sparse_csr: "CSR",
@@ -60,12 +56,6 @@ COMPRESSED = {
     torch.sparse_bsr: "BSR",
     torch.sparse_bsc: "BSC",
 }
-#: The element types of quantized tensors.
-QUANTIZED = frozenset(
-    getattr(torch, name)
-    for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4")
-    if hasattr(torch, name)
-)
 # A tensor of a class within a tensor of a class: nobody nests deeper, and a cycle ends.
 _DEEPEST = 8
 
@@ -80,9 +70,27 @@ def undisturbed() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(quiet())
         stack.enter_context(torch.no_grad())
+        stack.enter_context(_unwarned())
         for context in no_modes():
             stack.enter_context(context())
         yield
+
+
+@contextlib.contextmanager
+def _unwarned() -> Iterator[None]:
+    """Nobody is warned of what is done within.
+
+    The public `warnings.catch_warnings` lets Python forget what it has warned of already.
+    """
+    filters: list[Any] = warnings.filters  # type: ignore[assignment]  # a list, in all versions
+    filters.insert(0, _IGNORE)
+    try:
+        yield
+    finally:
+        filters.remove(_IGNORE)
+
+
+_IGNORE = ("ignore", None, Warning, None, 0)
 
 
 @functools.cache
@@ -91,55 +99,11 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is what it seems: strided memory, no class of its own, not wrapped."""
-    return (
-        type(tensor) in PLAIN
-        and tensor.layout is torch.strided
-        and not tensor.is_nested
-        and not is_wrapped(tensor)
-    )
-
-
 def shape_of(tensor: torch.Tensor) -> tuple[int, ...] | None:
     """The shape; ``None`` where it has symbolic lengths."""
     shape = tuple(tensor.shape)
     # Asking a symbolic length for its value would put a guard on it.
     return shape if all(type(length) is int for length in shape) else None
-
-
-def why_no_data(tensor: torch.Tensor) -> str:
-    """Why a tensor has no elements; empty: it has."""
-    fake = fake_tensor_class()
-    if fake is not None and isinstance(tensor, fake):
-        return "a fake tensor has a dtype and a shape, and no elements."
-    if tensor.is_meta:
-        return "a tensor on the meta device has no elements."
-    return ""
-
-
-def is_freed(tensor: torch.Tensor) -> bool:
-    """Whether the memory of a dense tensor was given back, as FSDP does with its parameters."""
-    if is_lazy(tensor):
-        return False
-    there = tensor.untyped_storage().nbytes()
-    offset = tensor.storage_offset()
-    if not offset and there >= tensor.nbytes and tensor.is_contiguous():
-        return False  # nearly always
-    if not tensor.numel():
-        return False
-    last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-    return bool(there < (offset + last + 1) * tensor.element_size())
-
-
-def is_readable(tensor: torch.Tensor) -> bool:
-    """Whether the elements of a tensor can be read, and copied, without its class or the program.
-
-    PyTorch doesn't check whether memory is there: reading what was given back ends the process.
-    """
-    if has_own_dispatch(tensor) or is_wrapped(tensor) or is_functional(tensor) or tensor.is_meta:
-        return False
-    return tensor.layout is not torch.strided or tensor.is_nested or not is_freed(tensor)
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -180,17 +144,6 @@ def has_memory(tensor: torch.Tensor) -> bool:
         return False
 
 
-def has_own_dispatch(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's class decides what the operators do with it."""
-    mine = getattr(type(tensor), "__torch_dispatch__", None)
-    return (
-        type(tensor) not in PLAIN
-        and mine is not None
-        and mine is not getattr(torch.Tensor, "__torch_dispatch__", None)
-        and mine is not disabled_dispatch
-    )
-
-
 def inner_tensors(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
     """The tensors that a tensor of a class of its own is made of."""
     names: list[str] = []
@@ -223,20 +176,13 @@ def inner_of(tensor: torch.Tensor, depth: int) -> torch.Tensor | None:
     return next((part for part in same if part.dtype == tensor.dtype), next(iter(same), None))
 
 
-def is_waiting(tensor: torch.Tensor) -> bool:
-    """Whether a collective that makes this tensor is under way: reading it would have to wait."""
-    return type(tensor).__name__ == "AsyncCollectiveTensor" and not getattr(
-        tensor, "completed", True
-    )
-
-
 def nested_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     """The parts of a nested tensor of either layout."""
     if not has_own_dispatch(tensor):
         return list(tensor.unbind())
     inner = inner_tensors(tensor)
     parts = [inner[name] for name in JAGGED if name in inner]
-    if len(parts) < 2 or any(map(why_no_data, parts)):
+    if len(parts) < 2 or any(map(why_nothing, parts)):
         return list(tensor.unbind())
     return jagged_parts(parts, getattr(tensor, RAGGED, 1) - 1)
 
@@ -296,7 +242,8 @@ def parts_of(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def _parts(tensor: torch.Tensor, depth: int) -> Iterator[torch.Tensor]:
-    if depth > _DEEPEST or why_no_data(tensor) or is_waiting(tensor):
+    how = access(tensor)
+    if depth > _DEEPEST or how in (Access.NOTHING, Access.ZEROS):
         return
     if is_wrapped(tensor):
         yield from _parts(unwrapped(tensor), depth + 1)
@@ -307,8 +254,8 @@ def _parts(tensor: torch.Tensor, depth: int) -> Iterator[torch.Tensor]:
         yield from _parts(sparse_parts(tensor)[0], depth + 1)
     elif tensor.layout is not torch.strided:
         yield tensor.to_dense()
-    elif has_own_dispatch(tensor):
+    elif how is Access.CLASS:
         for part in inner_tensors(tensor).values():
             yield from _parts(part, depth + 1)
-    elif tensor.dtype in QUANTIZED or not is_freed(tensor):
+    else:
         yield tensor.as_subclass(torch.Tensor).detach()

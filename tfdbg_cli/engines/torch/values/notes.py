@@ -9,20 +9,23 @@ import torch
 from tfdbg_cli.dumps.dtypes import dtype_by_name
 from tfdbg_cli.dumps.shard_place import ShardPlace
 from tfdbg_cli.engines.torch.private import functions_seen, quiet
+from tfdbg_cli.engines.torch.values.access import (
+    PLAIN,
+    QUANTIZED,
+    Access,
+    access,
+    has_own_dispatch,
+)
 from tfdbg_cli.engines.torch.values.arrays import NUMPY_HAS, fits_dense
 from tfdbg_cli.engines.torch.values.layouts import (
     COMPRESSED,
-    QUANTIZED,
     dequantizes,
     dtype_name,
-    has_own_dispatch,
     inner_of,
-    is_plain,
     nested_shapes,
     ragged_dim,
     sparse_parts,
     undisturbed,
-    why_no_data,
 )
 
 __all__ = ["nested_note", "note", "wrapper_note"]
@@ -39,9 +42,9 @@ def note(tensor: torch.Tensor) -> str:
     if functions_seen():
         with quiet():
             return note(tensor)
-    if is_plain(tensor):
+    if access(tensor) >= Access.MEMORY and type(tensor) in PLAIN:
         dtype = tensor.dtype
-        if dtype not in QUANTIZED and (dtype_name(dtype) in NUMPY_HAS or dtype is torch.bfloat16):
+        if dtype_name(dtype) in NUMPY_HAS or dtype is torch.bfloat16:
             return ""
     try:
         with undisturbed():
@@ -51,7 +54,7 @@ def note(tensor: torch.Tensor) -> str:
 
 
 def _note(tensor: torch.Tensor, depth: int) -> str:
-    if why_no_data(tensor):
+    if access(tensor) is Access.NOTHING:
         return ""
     if tensor.is_nested:
         return nested_note(nested_shapes(tensor))

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import urwid
 
+from tfdbg_cli.common.interpreter.threads import OwnThread
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.streams import high_copy
-from tfdbg_cli.common.threads import OwnThread
 from tfdbg_cli.ui.screen.paint.cells import text_width
 from tfdbg_cli.ui.screen.terminal.terminal import watchdog_of_terminal
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli.common.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell_failure
 from tfdbg_cli.engines.base import SteppedRun
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel

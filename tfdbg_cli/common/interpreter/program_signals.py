@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-from tfdbg_cli.common.signal_gate import at_a_stop, uninterrupted
+from tfdbg_cli.common.interpreter.signal_gate import at_a_stop, uninterrupted
 
 __all__ = ["PassedOn", "pass_on", "with_program_signals"]
 

@@ -21,14 +21,17 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-__all__ = ["add_helpers", "at_a_stop", "install", "uninterrupted"]
+__all__ = ["STAND_IN", "add_helpers", "at_a_stop", "install", "uninterrupted"]
+
+#: The name of functions of ours that seem to be at a place of the program's.
+STAND_IN = "<tfdbg_cli>"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Seconds after which a handler runs wherever we are: somebody wants to end the program.
 _LONGEST = 2.0
 
-_OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_OURS = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")), "")
 # Where context managers begin and end: of whoever has called them.
 _helpers = {contextlib.contextmanager.__code__.co_filename}
 # Whatever is raised in these is lost.
@@ -152,7 +155,8 @@ def _is_amid_work(frame: FrameType | None) -> bool:
     whose: FrameType | None = frame
     while whose is not None and whose.f_code.co_filename in _helpers:
         whose = whose.f_back
-    is_ours = whose is not None and whose.f_code.co_filename.startswith(_OURS)
+    code = whose.f_code if whose is not None else None
+    is_ours = code is not None and (code.co_filename.startswith(_OURS) or code.co_name == STAND_IN)
     if is_ours and whose is not frame:
         return True  # a context of ours begins or ends
     while whose is not None:

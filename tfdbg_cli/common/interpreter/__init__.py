@@ -1,0 +1,1 @@
+"""What the program shares with the debugger: signals, threads, garbage collection, the stack."""

@@ -1,0 +1,173 @@
+"""The recursion limit of the program, for which frames of ours between its own don't count.
+
+Where frames of ours stand between two of the program's, the limit is higher by as many for as long.
+While we are at work it is higher by as much as that takes: we don't stop a program that is close
+to its limit. What it reads and sets is its own number all the while.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["ROOM", "Passage", "depth", "is_near", "lift", "room", "spare"]
+
+#: How many frames our work takes, at most.
+ROOM = 400
+
+_get: Callable[[], int] = sys.getrecursionlimit
+_set: Callable[[int], None] = sys.setrecursionlimit
+_lock = threading.RLock()
+_lifted = 0  # by how much the limit is higher than the program's
+_put = 0  # the limit that was set here last
+_spare = 0  # how much of that is for frames that come and go without a word
+
+
+def lift(count: int) -> None:
+    """Let the limit be higher than the program's by so much more, or (below 0) by less."""
+    global _lifted, _put
+    with _lock:
+        current = _get()
+        if current != _put:  # somebody who knew nothing of this has set it
+            current += _lifted
+        _lifted += count
+        try:
+            _set(current + count)
+        except RecursionError:  # the stack is deeper: by frames that are about to return
+            pass
+        _put = _get()
+        if not _lifted:
+            _leave()
+        elif _lifted == count:
+            _enter()
+
+
+def spare(count: int) -> None:
+    """Likewise, for frames of ours at the very end of the stack that don't lift it themselves."""
+    global _spare
+    _spare += count
+    lift(count)
+
+
+def depth() -> int:
+    """How deep the stack of the caller is, as the interpreter counts it for the limit."""
+    try:
+        _set(1)
+    except RecursionError as error:
+        return _numbers(error)[1] - 1
+    raise RuntimeError("the interpreter doesn't tell")
+
+
+def _numbers(error: RecursionError) -> list[int]:
+    """The limit that is too low, and the depth."""
+    return list(map(int, re.findall(r"\d+", str(error))))
+
+
+def is_near(count: int) -> bool:
+    """Whether the program's own limit leaves no room for so many frames more."""
+    with _lock:
+        current = _get()
+        try:
+            _set(current - _spare - count)
+        except RecursionError:
+            return True
+        _set(current)
+    return False
+
+
+class _Room:
+    """Work of ours in a function that the framework calls amid its own."""
+
+    def __enter__(self) -> None:
+        lift(ROOM)
+
+    def __exit__(self, *error: object) -> None:
+        lift(-ROOM)
+
+
+room = _Room()
+
+
+class Passage:
+    """Work of ours in which the program goes on for a while.
+
+    Args:
+        plain: what the program has called, and goes on in.
+    """
+
+    def __init__(self, plain: Callable[..., Any]) -> None:
+        self._plain = plain
+        self._depth = 0
+
+    def __enter__(self) -> Callable[..., Any]:
+        self._depth = depth() - 1
+        lift(ROOM)
+        return self._go_on
+
+    def __exit__(self, *error: object) -> None:
+        lift(-ROOM)
+
+    def _go_on(self, *args: Any, **kwargs: Any) -> Any:
+        count = ROOM - (depth() - self._depth)
+        lift(-count)
+        try:
+            return self._plain(*args, **kwargs)
+        finally:
+            lift(count)
+
+
+# What the program finds in `sys` meanwhile.
+
+
+def _getrecursionlimit() -> int:
+    with _lock:
+        current = _get()
+        return current - _lifted if current == _put else current
+
+
+def _setrecursionlimit(limit: int, /) -> None:
+    global _put
+    with _lock:
+        number = operator.index(limit)
+        try:
+            _set(number + _lifted if number > 0 else number)
+        except RecursionError as error:
+            text, (_, deep) = str(error), _numbers(error)
+            text = text.replace(str(deep), str(deep - _lifted - 1))
+            raise RecursionError(text.replace(str(number + _lifted), str(number))) from None
+        _put = _get()
+
+
+_OWN = {"getrecursionlimit": _getrecursionlimit, "setrecursionlimit": _setrecursionlimit}
+_PLAIN = {"getrecursionlimit": _get, "setrecursionlimit": _set}
+for _name, _function in _OWN.items():
+    _function.__name__ = _function.__qualname__ = _name
+    _function.__module__ = "sys"
+    _function.__doc__ = _PLAIN[_name].__doc__
+
+
+def _enter() -> None:
+    for name, plain in _PLAIN.items():
+        if getattr(sys, name) is plain:
+            setattr(sys, name, _OWN[name])
+
+
+def _leave() -> None:
+    for name, own in _OWN.items():
+        if getattr(sys, name) is own:
+            setattr(sys, name, _PLAIN[name])
+
+
+def _forget() -> None:
+    """In a forked child: nobody else has the lock."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

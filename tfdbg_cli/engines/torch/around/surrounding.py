@@ -1,0 +1,126 @@
+"""Doing something around a function of PyTorch's, with one frame of ours while that is at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+
+from tfdbg_cli.common.interpreter.recursion import ROOM, depth, is_near, lift
+from tfdbg_cli.engines.torch.around.compiled import wanted
+from tfdbg_cli.engines.torch.private import set_callback
+
+__all__ = ["Around", "Given", "surrounding"]
+
+#: What is to be called, and with what.
+Given: TypeAlias = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
+#: What is done around a call. It yields what is to be called in the function's place, once or more
+#: often, and gets what that has returned (or its error is raised there). What it returns the caller
+#: gets.
+Around: TypeAlias = Generator[Given, Any, Any]
+
+# How many frames less than `call` what it stands for takes, until it comes to the program's own.
+_LEAST = 0
+_is_compiling: Callable[[], bool] = torch.compiler.is_compiling
+
+
+def surrounding(
+    original: Callable[..., Any],
+    around: Callable[..., Around | None],
+    *,
+    in_compiled: bool = True,
+) -> Callable[..., Any]:
+    """A function that stands for another one. The compiler has to leave it alone.
+
+    Args:
+        original: the other one.
+        around: gets what it is given; ``None``: nothing is to be done.
+        in_compiled: whether anything is to be done in code that the compiler looks at as it runs.
+            What `original` does then is compiled as it would be without us.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if _is_compiling():
+            return original(*args, **kwargs)
+        callback = set_callback(None)
+        if callback is not None and not in_compiled:
+            set_callback(callback)
+            return original(*args, **kwargs)
+        steps: Around | None = None
+        value: Any = None
+        next_call: Given | None = original, args, kwargs
+        is_lifted = False
+        try:
+            if is_near(_LEAST):
+                raise RecursionError("maximum recursion depth exceeded")
+            lift(ROOM)
+            is_lifted = True
+            steps = around(*args, **kwargs)
+            if steps is not None:
+                next_call = next(steps)
+            while next_call is not None:
+                function, given, named = next_call
+                going_on = wanted(callback) if callback is not None else None
+                lift(_own - ROOM)
+                set_callback(going_on)  # no frame of ours comes now that could be compiled
+                try:
+                    value = function(*given, **named)
+                except BaseException as error:
+                    set_callback(None)
+                    lift(ROOM - _own)
+                    next_call, value = _failed(steps, error)
+                    if next_call is None and value is _NOTHING:
+                        raise
+                else:
+                    set_callback(None)
+                    lift(ROOM - _own)
+                    next_call, value = _returned(steps, value)
+            return value
+        finally:
+            if is_lifted:
+                lift(-ROOM)
+            # A traceback may keep this frame.
+            next_call = steps = value = None
+            args, kwargs = given, named = (), {}
+            if callback is not None:
+                set_callback(wanted(callback))
+
+    return call
+
+
+_NOTHING: Any = object()
+
+
+def _returned(steps: Around | None, value: Any) -> tuple[Given | None, Any]:
+    """What is to be called next, or what the caller gets."""
+    if steps is None:
+        return None, value
+    try:
+        return steps.send(value), None
+    except StopIteration as end:
+        return None, end.value
+
+
+def _failed(steps: Around | None, error: BaseException) -> tuple[Given | None, Any]:
+    """Likewise; `_NOTHING`: the error. What else `steps` raises leaves the call in its place."""
+    traceback = error.__traceback__
+    if steps is not None:
+        try:
+            return steps.throw(error), None
+        except StopIteration as end:
+            return None, end.value
+        except BaseException as raised:
+            if raised is not error:
+                raise
+    error.__traceback__ = traceback  # without frames of ours that are at their end
+    return None, _NOTHING
+
+
+def _here() -> int:
+    return depth()
+
+
+# How many frames `call` is to the interpreter, which counts calls in C as well until Python 3.11.
+_own = 0
+_own = surrounding(_here, lambda: None)() - _here()
