@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzz_kit import Checker, remove_folders
+from fuzz_kit import Checker
 from fuzz_samples import files_of, write_small_folder
 from fuzz_targets import TARGETS
 
@@ -20,12 +20,6 @@ from tfdbg_cli.dumps.proto import wire
 _CLAIMED = 1 << 40
 # An archive of NumPy's default packing may hold a thousand times its bytes.
 _PACKED = bytes(48 << 20)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def files():
-    yield
-    remove_folders()
 
 
 def array_header(shape: tuple[int, ...], kind: str = "<f4", length: int | None = None) -> bytes:

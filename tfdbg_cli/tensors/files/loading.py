@@ -138,9 +138,10 @@ def _parsed(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...]]:
         raise UserError(
             "it holds Python objects, which only unpickling gives: nothing is unpickled."
         )
-    if min(shape, default=0) < 0 or not dtype.itemsize:
+    # NumPy itself writes the shape of elements that have one with the array's.
+    if min(shape, default=0) < 0 or not dtype.itemsize or dtype.shape:
         raise UserError(f"there is no array of {name_of(dtype)} {list(shape)}.")
-    return dtype.base, (*shape, *dtype.shape)
+    return dtype, shape
 
 
 @contextlib.contextmanager
