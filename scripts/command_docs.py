@@ -104,7 +104,13 @@ def render() -> str:
     for name, tensor_filter in FILTERS_THERE.items():
         summary = (tensor_filter.__doc__ or "").strip().partition("\n")[0]
         lines.append(f"| `{name}` | {cell(summary.removeprefix('Whether ').rstrip('.'))} |")
-    lines += ["", "## Settings", "", "`config set NAME VALUE` changes them and keeps them.", ""]
+    lines += [
+        "",
+        "## Settings",
+        "",
+        "`config set NAME VALUE` changes one for this session; `config save` keeps what was set.",
+        "",
+    ]
     lines += ["| Name | Default | Meaning |", "|---|---|---|"]
     for field in all_fields():
         choices = f" One of {', '.join(field.choices)}." if field.choices else ""
