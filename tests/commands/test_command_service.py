@@ -303,7 +303,9 @@ def test_settings_say_where_they_come_from(tmp_path):
         ("threads", "default"),
     ):
         assert rows[name][2] == origin
-    assert f"Set by the settings file: level ops ({path})" in " ".join(shell.text("run_info").split())
+    assert f"Set by the settings file: level ops ({path})" in " ".join(
+        shell.text("run_info").split()
+    )
     shell.reply("config set level auto")
     assert "Set by" not in shell.text("run_info")
 
