@@ -60,6 +60,7 @@ def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger
         check=check,
         post_mortem=options.post_mortem,
         log=options.log if place is None or place.rank == options.rank else None,
+        owns_stdin=not wants_program or options.model is not None,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.signal_gate import uninterrupted
-from tfdbg_cli.common.streams import tell
+from tfdbg_cli.common.streams import is_unread, tell
 from tfdbg_cli.engines.registry import entries, is_perhaps_unused, load
 from tfdbg_cli.front.import_hook import ImportHook
 from tfdbg_cli.front.unseen import Unseen
@@ -165,6 +165,9 @@ class EngineWatch:
             pass  # nothing went wrong
         elif not self.debugger.stops and not queue.batch and not self.debugger.is_detached:
             yield f"the program's {self.debugger.run_count} run(s) gave no occasion to stop{only}."
+        is_told = queue.reads_stdin or self.debugger.has_commands
+        if queue.batch and not is_told and is_unread(0):
+            yield "stdin was left to the program, which didn't read all: commands on it need -c -."
         choice = self.debugger.choice
         if self.debugger.gate is not None:
             pass  # it says what it has seen

@@ -78,9 +78,7 @@ def right_order(line: CommandLine) -> str:
     command = _command(launcher, args, line.own)
     if not command:
         return ""
-    return (
-        f"{name} starts other processes, which the debugger is not in. To debug them: {command}"
-    )
+    return f"{name} starts other processes, which the debugger is not in. To debug them: {command}"
 
 
 def _command(launcher: _Launcher, args: Sequence[str], own: Sequence[str]) -> str:
