@@ -24,7 +24,11 @@ Written by `scripts/command_docs.py` from the commands themselves; `help COMMAND
 A command line is words separated by blanks. Quotes, backticks and brackets keep what is inside
 together. Any unambiguous beginning of a long option is enough (`--num`). Regular expressions match
 anywhere in a name; `^` and `$` anchor them. Control characters in names and messages are shown as
-`\\x1b`, and a name may be typed as it is shown. Besides commands:
+`\\x1b`, and a name may be typed as it is shown.
+
+Commands come from `-c`, and without it from stdin: a terminal, a pipe or a file. With `-c` or
+`--batch` a pipe or a file is the program's, and `-c -` takes further commands from it; a person at
+a terminal is asked after the commands of `-c`, but for `--batch`. Besides commands:
 
 """
 
@@ -104,7 +108,13 @@ def render() -> str:
     for name, tensor_filter in FILTERS_THERE.items():
         summary = (tensor_filter.__doc__ or "").strip().partition("\n")[0]
         lines.append(f"| `{name}` | {cell(summary.removeprefix('Whether ').rstrip('.'))} |")
-    lines += ["", "## Settings", "", "`config set NAME VALUE` changes them and keeps them.", ""]
+    lines += [
+        "",
+        "## Settings",
+        "",
+        "`config set NAME VALUE` changes one for this session; `config save` keeps what was set.",
+        "",
+    ]
     lines += ["| Name | Default | Meaning |", "|---|---|---|"]
     for field in all_fields():
         choices = f" One of {', '.join(field.choices)}." if field.choices else ""

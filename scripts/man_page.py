@@ -18,7 +18,7 @@ STATUSES = (
     ("3", "with --check: a tensor has passed a filter"),
 )
 FILES = (
-    ("$XDG_CONFIG_HOME/tfdbg_cli/config.json", "settings, which the command config sets"),
+    ("$XDG_CONFIG_HOME/tfdbg_cli/config.json", "settings, which the command config save keeps"),
     ("$XDG_STATE_HOME/tfdbg_cli", "the history of commands"),
     ("tfdbg_dumps", "where runs are kept without --dump-root"),
 )

@@ -13,6 +13,7 @@ from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.front.command_line import USAGE, CommandLine, make_parser, parse
 from tfdbg_cli.front.completion import completion_script
+from tfdbg_cli.front.launchers import right_order
 from tfdbg_cli.front.option_checks import (
     check_names,
     check_options,
@@ -59,11 +60,15 @@ def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger
         check=check,
         post_mortem=options.post_mortem,
         log=options.log if place is None or place.rank == options.rank else None,
+        owns_stdin=not wants_program or options.model is not None,
     )
 
 
-def _open_doors(options: argparse.Namespace, debugger: Debugger) -> None:
-    """Listen for people at other terminals, and for a signal."""
+def _before_the_program(line: CommandLine, debugger: Debugger) -> None:
+    """Listen for people at other terminals and for a signal; say what can't be debugged so."""
+    options, order = line.options, right_order(line)
+    if order:
+        tell(printable(order))
     if options.signal is not None:
         from tfdbg_cli.front.control import catch_signal, signal_number
 
@@ -177,7 +182,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _look(options, debugger)
         if options.grpc is not None:
             return _receive(options.grpc, debugger)
-        _open_doors(options, debugger)
+        _before_the_program(line, debugger)
 
         from tfdbg_cli.front.engine_watch import EngineWatch
         from tfdbg_cli.front.launcher import run_module, run_script

@@ -100,6 +100,10 @@ class Shell:
     def reply(self, command, width=80):
         return self.service.run(command, width)
 
+    def typed(self, command):
+        """As a person at a prompt."""
+        return self.service.run(self.service.history.add(command))
+
     def document(self, command, width=80):
         reply = self.reply(command, width)
         assert not reply.failed, (command, reply.message, reply.details)

@@ -279,7 +279,7 @@ def test_failed_commands_are_not_played_again(shell, tmp_path, capfd):
 def test_an_alias_is_kept_and_takes_words(dump, tmp_path, capfd):
     path = tmp_path / "config.json"
     shell = Shell(dump, settings=Settings(path))
-    assert "success" in shell.reply("alias two = eval %1 + %1; eval '%*'").message.role
+    assert "success" in shell.typed("alias two = eval %1 + %1; eval '%*'").message.role
     again = Shell(dump, settings=Settings(path))
     assert play(again, "two 21")
     out = capfd.readouterr().out
@@ -287,8 +287,27 @@ def test_an_alias_is_kept_and_takes_words(dump, tmp_path, capfd):
     assert json.loads(path.read_text())["aliases"] == {"two": "eval %1 + %1; eval '%*'"}
     assert "two = eval" in again.text("alias")
     assert "1 word" in again.error("two")
-    again.reply("unalias two")
+    again.typed("unalias two")
     assert "no command" in Shell(dump, settings=Settings(path)).error("two 21")
+
+
+def test_an_alias_of_a_script_is_kept_when_somebody_says_so(dump, tmp_path, capfd):
+    path = tmp_path / "config.json"
+    path.write_text('{"aliases": {"old": "lt", "other": "ni"}}')
+    shell = Shell(dump, settings=Settings(path))
+    for command in ("alias two = eval %1 + %1", "unalias old"):
+        shell.reply(command)
+    assert play(shell, "two 21") and "42" in capfd.readouterr().out
+    shell.typed("alias three = eval 3")  # keeps itself alone
+    assert json.loads(path.read_text())["aliases"] == {
+        **{"old": "lt", "other": "ni"},
+        "three": "eval 3",
+    }
+    assert "Kept: alias old, alias two." in shell.text("config save")
+    assert json.loads(path.read_text())["aliases"] == {
+        **{"other": "ni", "three": "eval 3"},
+        "two": "eval %1 + %1",
+    }
 
 
 def test_words_are_appended_where_an_alias_has_no_places(shell, capfd):
@@ -315,9 +334,9 @@ def test_an_alias_of_itself_ends(shell, capfd):
 
 def test_settings_keep_the_aliases(tmp_path):
     path = tmp_path / "config.json"
-    Settings(path).set_alias("a", "lt")
+    Settings(path).set_alias("a", "lt", keeps=True)
     settings = Settings(path)
-    settings.set("mouse_mode", "off")
+    settings.set("mouse_mode", "off", keeps=True)
     assert dict(Settings(path).aliases) == {"a": "lt"}
     path.write_text('{"aliases": [1], "mouse_mode": false, "max_elements": "x"}')
     settings = Settings(path)
@@ -331,7 +350,7 @@ def test_a_damaged_settings_file_is_put_aside_and_not_lost(tmp_path):
     path.write_text('{"aliases": {"mine": "lt"')
     settings = Settings(path)
     assert "is not used" in settings.warning
-    settings.set("max_elements", "5")
+    settings.set("max_elements", "5", keeps=True)
     assert Settings(path).get("max_elements") == 5
     assert "mine" in (tmp_path / "config.json.damaged").read_text()
 

@@ -235,7 +235,7 @@ def test_every_example_is_understood(dump, tmp_path, monkeypatch):
 # Settings and history.
 
 
-def test_settings_are_kept(tmp_path):
+def test_settings_are_kept_when_somebody_says_so(tmp_path):
     path = tmp_path / "deep" / "config.json"
     shell = Shell(None, settings=Settings(path))
     assert "graph_recursion_depth: 20" in shell.text("config")
@@ -243,11 +243,71 @@ def test_settings_are_kept(tmp_path):
     document = shell.document("config set graph_recursion_depth 5")
     assert any(s.role == "bold" and "depth: 5" in s.text for line in document for s in line.spans)
     shell.document("config set mouse_mode no")
+    assert not path.exists()
+    assert "Kept: graph_recursion_depth, mouse_mode." in shell.text("config save")
     again = Shell(None, settings=Settings(path))
     assert "graph_recursion_depth: 5" in again.text("config")
     assert "mouse_mode: False" in again.text("config")
     assert json.loads(path.read_text()) == {"graph_recursion_depth": 5, "mouse_mode": False}
     assert os.listdir(path.parent) == ["config.json"]
+    assert "Nothing was set in this session." in shell.text("config save")
+
+
+@pytest.mark.parametrize(
+    "way", ["--keep set overhead 3", "set --keep overhead 3", "set overhead 3 -k"]
+)
+def test_one_setting_is_kept(tmp_path, way):
+    path = tmp_path / "config.json"
+    shell = Shell(None, settings=Settings(path))
+    shell.reply("config set level ops")
+    assert "overhead: 3.0, in this session and later ones." in shell.text(f"config {way}")
+    assert json.loads(path.read_text()) == {"overhead": 3.0}
+    assert "--keep is about a value" in shell.error("config --keep")
+
+
+@pytest.mark.parametrize("name", [item.name for item, _ in Settings(None).items()])
+def test_what_holds_for_this_session_is_said(tmp_path, name):
+    """Only what a person types about the screen is kept without being told to."""
+    path = tmp_path / "config.json"
+    settings = Settings(path)
+    field = next(item for item, _ in settings.items() if item.name == name)
+    others = {"overflow_share": "0.5", "run_end": "a.b", "mouse_mode": "off"}
+    is_switch = isinstance(field.default, bool)
+    value = others.get(name) or ("on" if is_switch else (field.choices or ["7"])[-1])
+    shell = Shell(None, settings=settings)
+    command = f"config set {name} {value}"
+    kept = "in this session and later ones"
+    assert "in this session. config save keeps" in shell.text(command)
+    assert not path.exists()
+    (tmp_path / "script").write_text(command)
+    shell.reply(shell.typed(f"source {tmp_path / 'script'}").rest[0])
+    assert not path.exists()
+    is_look = name in ("mouse_mode", "theme", "hyperlinks", "pane")
+    text = "\n".join(line.text for line in shell.typed(command).document)
+    assert (kept in text) == is_look == path.exists()
+    assert shell.settings.origin(name) == ("file" if is_look else "session")
+
+
+def test_settings_say_where_they_come_from(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"level": "ops", "overhead": 1.5, "theme": "dark"}')
+    shell = Shell(None, settings=Settings(path))
+    shell.settings.override("mouse_mode", False)  # as an option of the command line
+    shell.reply("config set max_elements 7")
+    rows = {line.split(":")[0].strip(): line.split() for line in shell.lines("config")}
+    for name, origin in (
+        ("level", "file"),
+        ("overhead", "file"),
+        ("mouse_mode", "session"),
+        ("max_elements", "session"),
+        ("threads", "default"),
+    ):
+        assert rows[name][2] == origin
+    assert f"Set by the settings file: level ops ({path})" in " ".join(
+        shell.text("run_info").split()
+    )
+    shell.reply("config set level auto")
+    assert "Set by" not in shell.text("run_info")
 
 
 @pytest.mark.parametrize("damage", ["{", "[1]", '{"max_elements": "many"}', "\udcff"])
@@ -260,14 +320,15 @@ def test_a_damaged_settings_file_is_reported_and_left_alone(tmp_path, damage):
     assert shell.settings.warning in shell.text("config")
     assert "max_elements: 1000" in shell.text("config")
     assert path.read_bytes() == data
-    shell.document("config set max_elements 7")
+    shell.document("config set --keep max_elements 7")
     assert "max_elements: 7" in Shell(None, settings=Settings(path)).text("config")
 
 
 def test_settings_that_cannot_be_written_hold_for_the_session(tmp_path):
     (tmp_path / "file").write_text("")
     shell = Shell(None, settings=Settings(tmp_path / "file" / "config.json"))
-    assert "max_elements: 7" in shell.text("config set max_elements 7")
+    shown = shell.text("config set --keep max_elements 7")
+    assert "max_elements: 7, in this session" in shown and "can't be written" in shown
 
 
 def test_the_default_files_follow_the_customs_of_the_platform(tmp_path):

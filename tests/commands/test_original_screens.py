@@ -203,8 +203,8 @@ def test_two_programs_share_the_settings_file(tmp_path):
     """6.7: two instances share through the file; each keeps what it doesn't know"""
     path = tmp_path / "config.json"
     first, second = Settings(path), Settings(path)
-    first.set("graph_recursion_depth", "5")
-    second.set("mouse_mode", "off")
+    first.set("graph_recursion_depth", "5", keeps=True)
+    second.set("mouse_mode", "off", keeps=True)
     third = Settings(path)
     assert (third.get("graph_recursion_depth"), third.get("mouse_mode")) == (5, False)
     assert json.loads(path.read_text()) == {"graph_recursion_depth": 5, "mouse_mode": False}

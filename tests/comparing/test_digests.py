@@ -4,6 +4,8 @@ import json
 import math
 import os
 import subprocess
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import ml_dtypes
@@ -232,6 +234,20 @@ def test_the_commit_of_a_program(repository, tmp_path):
     (tmp_path / ".git" / "HEAD").write_bytes(b"\xff\xfe")
     assert commit_at(tmp_path / "a" / "train.py") == ""
     assert commit_at(Path("/train.py")) == ""
+
+
+def test_a_commit_that_would_fill_the_memory(repository, tmp_path):
+    commit = commit_at(tmp_path / "a" / "train.py")
+    path = tmp_path / ".git" / "objects" / commit[:2] / commit[2:]
+    whole = zlib.decompress(path.read_bytes())
+    path.chmod(0o644)
+    path.write_bytes(zlib.compress(whole + bytes(64 << 20)))
+    tracemalloc.start()
+    try:
+        assert is_dirty(tmp_path / "a" / "train.py") is False
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("version", ["2", "3", "4"])

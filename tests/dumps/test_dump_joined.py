@@ -3,6 +3,7 @@
 import copy
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -204,6 +205,24 @@ def test_views_are_read_back_without_having_been_written(tmp_path):
         assert datum.dtype == value.dtype.name
     written = sum(path.stat().st_size for path in (tmp_path / "run").glob("tensors-0*"))
     assert written < 1000  # the tensor and the one copy, and not the view of 240 bytes
+
+
+def test_views_of_a_type_that_numpy_does_not_have(tmp_path, monkeypatch):
+    whole = np.arange(12).reshape(3, 4).astype(ml_dtypes.bfloat16)
+    # A bit more than anybody has memory for, as elements of their own.
+    views = {"t": whole.T, "part": whole[1:, ::2], "wide": np.broadcast_to(whole[2:, 3], 1 << 45)}
+    nodes = [Node("w", "Parameter"), *(Node(name, "view", ["w:0"]) for name in views)]
+    dump = MemoryDump(Graph(nodes))
+    dump.add("w", 0, whole, timestamp=1)
+    for name, value in views.items():
+        dump.add(name, 0, value, timestamp=2).is_view = True
+    write_run_folder(dump, tmp_path / "run")
+    for known in (ml_dtypes, None):
+        monkeypatch.setattr("tfdbg_cli.dumps.dtypes._ml_dtypes", lambda known=known: known)
+        for name, value in views.items():
+            found = RunFolderDump(tmp_path / "run").by_tensor(f"{name}:0")[0].get_tensor()
+            assert found.shape == value.shape
+            np.testing.assert_array_equal(found[:9].astype("f4"), value[:9].astype("f4"))
 
 
 def test_a_view_outside_of_its_tensor_is_damage(tmp_path):

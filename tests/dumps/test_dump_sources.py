@@ -160,6 +160,12 @@ def test_what_the_launcher_compiled_is_kept(tmp_path):
     assert found is not None and found.lines == ["ran"] and not found.note
 
 
+def test_what_has_no_end_is_no_source(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    assert live_source(str(tmp_path / "fifo")) is None
+    assert live_source("/dev/zero") is None
+
+
 def test_names_that_are_no_files():
     linecache.cache["<ipython-input-7-x>"] = (5, None, ["a\n", "b\n"], "<ipython-input-7-x>")
     try:

@@ -132,7 +132,7 @@ _COMMANDS = tuple(word for line in _LOOK for word in ("-c", line))
 _RUNS = ("-c", "run") * 3
 _FILES = (
     *("-c", "pt {op}:0 > {dumps}.txt", "-c", "pt {op}:0 -w {dumps}.npy", "-c", "ni {op} | cat"),
-    *("-c", "config set graph_recursion_depth 3"),
+    *("-c", "config set --keep graph_recursion_depth 3"),
 )
 _TOGETHER = (
     *("--batch", "--keep-dumps", "--dump-root", "{dumps}"),

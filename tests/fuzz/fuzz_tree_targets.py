@@ -1,4 +1,4 @@
-"""Targets: what many dumps bring with them: listings, indexes, comparisons, and ONNX models."""
+"""Targets: what many dumps bring with them: listings, indexes, comparisons; models and inputs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 from fuzz_dump_targets import _run_folder, _scratch
 from fuzz_kit import BrokenPromiseError, Target, confined, memory_folder, shown
 from fuzz_samples import files_of, small_dump, write_small_folder
@@ -27,6 +28,7 @@ from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.remote.shadow import Shadow
 from tfdbg_cli.front.trees import compare_main, scan_main
 from tfdbg_cli.scanning.tree import find_folders
+from tfdbg_cli.tensors.files.loading import open_arrays
 
 __all__ = ["LEFT_OUT", "TARGETS"]
 
@@ -245,6 +247,36 @@ def _model_seeds() -> Iterator[bytes]:
         yield parser.parse_model(head + text).SerializeToString()
 
 
+# Inputs of a model.
+
+
+def _read_arrays(data: bytes) -> None:
+    """A file of ``--inputs``: what it says of its arrays, then their values."""
+    path = _typed()
+    path.write_bytes(data)
+    with confined(path.parent), open_arrays(str(path)) as file:
+        for name in ("",) if file.names is None else file.names:
+            header = file.header(name)
+            value = file.load(name)
+            assert (value.dtype, value.shape, value.nbytes) == header
+
+
+def _array_seeds() -> Iterator[bytes]:
+    values = {
+        "x": np.arange(6, dtype="f4").reshape(2, 3),
+        "w/b": np.array(["ab", ""]),
+        "": np.ones(()),
+    }
+    for save in (np.savez, np.savez_compressed):
+        file = io.BytesIO()
+        save(file, **values)
+        yield file.getvalue()
+    for version in ((1, 0), (2, 0), (3, 0)):
+        file = io.BytesIO()
+        np.lib.format.write_array(file, np.asfortranarray(values["x"]), version)
+        yield file.getvalue()
+
+
 def _is_there(*names: str) -> bool:
     return all(importlib.util.find_spec(name) is not None for name in names)
 
@@ -295,6 +327,22 @@ def _targets() -> Iterable[Target]:
             b"bencoder\\.(\\d+)/(.*) -> enc_\\1/\\2\n# x\n(?P<a>x) -> \\g<a>",
         ],
         (b"rtol=", b"share=", b" -> ", b"\\1", b"\\g<", b"(" * 150, b"1e999", b"#"),
+    )
+    yield Target(
+        "arrays",
+        _read_arrays,
+        _array_seeds,
+        (
+            b"'shape': (",
+            b"'descr': ",
+            b"'<f4'",
+            b"'|O'",
+            b"'<U9999999'",
+            b"True",
+            b"PK\x01\x02",
+            b"PK\x05\x06",
+        ),
+        few=1000,
     )
     if _is_there("onnx"):
         yield Target(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,6 @@ from fuzz_kit import (
     Target,
     by_structure,
     confined,
-    remove_folders,
     shown,
 )
 from fuzz_targets import TARGETS
@@ -29,12 +28,6 @@ HERE = Path(__file__).parent
 FOUND = sorted(
     path for path in FINDINGS.rglob("*") if path.is_file() and path.parent.name not in LEFT_OUT
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def files() -> Iterator[None]:
-    yield
-    remove_folders()
 
 
 @pytest.mark.slow

@@ -121,7 +121,7 @@ def test_from_pdb(runner):
     text = TORCH.replace("tfdbg_cli.here()", "breakpoint()", 1)
     script = runner.write("train.py", text)
     typed = "import tfdbg_cli; tfdbg_cli.here()\npt tanh:0\nexit\np hidden.shape\nq\n"
-    done = runner.tfdbg("--ui", "plain", "-c", "run", script, "look", stdin=typed)
+    done = runner.tfdbg("--ui", "plain", "-c", "run", "-c", "-", script, "look", stdin=typed)
     assert "(Pdb) --- here, in the middle of training run #1" in done.stdout
     assert 'Tensor "tanh:0' in done.stdout
     assert "(Pdb) torch.Size([2, 3])" in done.stdout

@@ -63,7 +63,7 @@ def test_a_program_without_a_run_is_told_apart(runner):
     done = runner.tfdbg("--engine", "tensorflow", "s.py")
     assert done.notes == [
         "tfdbg: the program imported no framework that the debugger knows"
-        " (only tensorflow was watched)."
+        " (only TensorFlow was watched)."
     ]
 
 

@@ -43,7 +43,7 @@ def spilled(runner, tmp_path):
         made = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tfdbg_cli", "--dump-limit", "1K", "--ui", "plain"),
-                *("-c", "run", *options, str(script)),
+                *("-c", "run", "-c", "-", *options, str(script)),
             ],
             cwd=runner.folder,
             env=runner.environment,

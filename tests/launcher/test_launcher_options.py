@@ -99,8 +99,8 @@ def test_commands_that_were_never_run_are_named(runner):
     commands = [part for name in "abcd" for part in ("-c", f"pt {name}:0")]
     assert runner.tfdbg(*commands, "s.py").notes == [
         "tfdbg: the program imported no framework that the debugger knows "
-        "(it knows numpy, tensorflow, tensorflow2, torch, jax, onnx; what NumPy itself computes "
-        "can't be seen).",
+        "(the NumPy engine, TensorFlow, TensorFlow 2, PyTorch, JAX, ONNX Runtime; what is computed "
+        "with NumPy itself can't be seen: the NumPy engine is a framework of the debugger's own).",
         "tfdbg: 4 command(s) were not run: pt a:0; pt b:0; pt c:0; …",
     ]
 
@@ -116,7 +116,8 @@ def test_notes_come_after_the_traceback(runner):
     lines = runner.tfdbg("--engine", "numpy", "s.py").stderr.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
     assert lines[-1] == (
-        "tfdbg: the program imported no framework that the debugger knows (only numpy was watched)."
+        "tfdbg: the program imported no framework that the debugger knows (only the NumPy "
+        "engine was watched)."
     )
 
 

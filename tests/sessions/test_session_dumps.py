@@ -179,7 +179,7 @@ def test_one_debugger_for_several_sessions(session):
 
 
 def test_history_and_settings_survive_the_process(session, tmp_path):
-    sess, _ = wrap(session, ["config set graph_recursion_depth 3", "run"])
+    sess, _ = wrap(session, ["config set --keep graph_recursion_depth 3", "run"])
     sess.run(tf.constant(1.0))
     sess.debugger.history.add("lt")
     again = Debugger()

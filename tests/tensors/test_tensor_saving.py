@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.tensors.saving import save_value
+from tfdbg_cli.tensors.files.saving import save_value
 
 NATIVE = [
     "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",

@@ -9,12 +9,14 @@ import os
 import subprocess
 import sys
 import textwrap
+import unittest
 
 import pytest
 from trace_kit import PROGRAM
 
 import tfdbg_cli
 from tfdbg_cli.engines import numpy as tf
+from tfdbg_cli.tracing.errors import TraceBlockError
 
 BLOCK = """\
 with tfdbg_cli.trace(sess, total, feed) as t:
@@ -224,13 +226,79 @@ def test_a_text_that_nobody_knows(model):
 
 def test_a_block_that_is_entered_by_something_else(model):
     trace = tfdbg_cli.trace(model.sess, model.total, model.feed)
+    with pytest.raises(tfdbg_cli.WithBlockNotFoundError) as caught:
+        trace.__enter__()
+    assert "There is no `with` statement that enters a trace block here" in str(caught.value)
+    assert here_in(caught.value) == "trace.__enter__()"
+
+
+def here_in(error):
+    """The line that a message points at."""
+    (line,) = [line for line in str(error).splitlines() if line.endswith("<--- HERE")]
+    return line.removesuffix("  <--- HERE").split(None, 1)[1]
+
+
+class Case(unittest.TestCase):
+    """Its `enterContext` is a library's, too."""
+
+
+def by_stack(stack, trace):
+    stack.enter_context(trace)
+
+
+def by_case(stack, trace):
+    case = Case()
+    stack.callback(case.doCleanups)
+    case.enterContext(trace)
+
+
+async def waiting(trace):
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(trace)
+
+
+def by_task(stack, trace):
+    asyncio.run(waiting(trace))
+
+
+@pytest.mark.parametrize(
+    ("enter", "line", "by"),
+    [
+        (by_stack, "stack.enter_context(trace)", "enter_context()"),
+        (by_case, "case.enterContext(trace)", "_enter_context()"),
+        (by_task, "stack.enter_context(trace)", "enter_context()"),
+    ],
+)
+def test_a_block_that_a_library_enters_is_told_of_at_the_programs_line(model, enter, line, by):
+    trace = tfdbg_cli.trace(model.sess, model.total, model.feed)
     with (
         contextlib.ExitStack() as stack,
         pytest.raises(tfdbg_cli.WithBlockNotFoundError) as caught,
     ):
-        stack.enter_context(trace)
-    assert "There is no `with` statement that enters a trace block here" in str(caught.value)
-    assert "enter" in next(line for line in str(caught.value).splitlines() if "<--- HERE" in line)
+        enter(stack, trace)
+    first = str(caught.value).splitlines()[0]
+    assert f"entered by {by} here" in first and f"{__file__}, line " in first
+    assert here_in(caught.value) == line
+
+
+def test_a_helper_returns_the_trace_and_yields_nothing(model):
+    @contextlib.contextmanager
+    def yields():
+        with tfdbg_cli.trace(model.sess, model.total, model.feed) as t:
+            yield t
+
+    def returns():
+        return tfdbg_cli.trace(model.sess, model.total, model.feed)
+
+    line = sys._getframe().f_lineno + 1
+    with pytest.raises(TraceBlockError) as caught, yields():
+        pass
+    assert caught.value.text.strip() == "yield t"
+    assert f"`with yields(...)` ({__file__}, line {line}) can have the block" in str(caught.value)
+    assert "let yields `return tfdbg_cli.trace(...)`, without" in str(caught.value)
+    with returns() as t:
+        shape = t["h"].value.shape
+    assert shape == (2, 2)
 
 
 def test_a_source_that_has_changed(model):

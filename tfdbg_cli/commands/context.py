@@ -101,6 +101,11 @@ class Context:
     found_before: Callable[[str], Sequence[Datum] | None] = lambda name: None
 
     @property
+    def is_typed(self) -> bool:
+        """Whether a person typed the command at a prompt."""
+        return self.history is not None and self.history.is_typed
+
+    @property
     def is_live(self) -> bool:
         """Whether there is a program that waits."""
         return self.mode in LIVE_MODES

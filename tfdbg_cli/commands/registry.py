@@ -125,7 +125,7 @@ class Command:
             else word.text
             for word in words
         ]
-        return self._parser().parse_args(texts)
+        return self._parser().parse_intermixed_args(texts)
 
     def _parser(self) -> _Parser:
         parser = _Parser(self)

@@ -21,6 +21,8 @@ _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _MOST_FILES = 20_000
 # Nobody waits longer for it, in seconds; and so large a file isn't read for it, in bytes.
 _LONGEST, _LARGEST = 0.5, 1 << 26
+# Of an object, so that its first line is in it.
+_HEAD = 1 << 12
 # Flags of an entry of the index: its content doesn't count, or there is none yet.
 _ASSUMED, _EXTENDED, _SKIPPED, _INTENDED = 0x8000, 0x4000, 0x4000, 0x2000
 
@@ -118,7 +120,9 @@ def _tree_of(git_dir: Path, commit: str) -> bytes | None:
     path = common / "objects" / commit[:2] / commit[2:]
     if not commit or not path.is_file():
         return None
-    words = zlib.decompress(path.read_bytes()).partition(b"\0")[2].split(maxsplit=2)
+    # Its head is enough: a few bytes of a damaged object may stand for gigabytes.
+    head = zlib.decompressobj().decompress(path.read_bytes(), _HEAD)
+    words = head.partition(b"\0")[2].split(maxsplit=2)
     return bytes.fromhex(words[1].decode("ascii"))
 
 

@@ -91,6 +91,7 @@ class Field:
         parse: text to value; raises ValueError.
         summary: one line for `config` and the docs.
         choices: the only values allowed, if any.
+        is_look: whether it is about the screen alone: what a person sets at a prompt is then kept.
     """
 
     name: str
@@ -98,3 +99,4 @@ class Field:
     parse: Callable[[str], Any]
     summary: str
     choices: tuple[str, ...] = ()
+    is_look: bool = False

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["available_memory", "spare_memory"]
+from tfdbg_cli.common.errors import UserError
+
+__all__ = ["available_memory", "check_room", "spare_memory"]
 
 _GROUPS = Path("/sys/fs/cgroup")
 
@@ -32,6 +34,24 @@ def spare_memory(unknown: int) -> int:
     spare = [limit - used.resident for limit in _shared()]
     spare += (limit - getattr(used, kind) for kind, limit in _own())
     return max(min(spare, default=unknown), 0)
+
+
+def check_room(nbytes: int, what: str) -> None:
+    """Refuse values that leave no room for what is computed of them.
+
+    Args:
+        nbytes: how much they take.
+        what: they, in the plural.
+
+    Raises:
+        UserError: that is more than half of the spare memory.
+    """
+    room = spare_memory(2 * nbytes) // 2
+    if nbytes > room:
+        raise UserError(
+            f"{what} take {nbytes:,} bytes, and there is room for {room:,}: half of the memory "
+            "that is left."
+        )
 
 
 class _Used(NamedTuple):

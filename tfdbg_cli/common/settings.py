@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ _KEYS = "keys"
 #: The settings that no engine brings; `Settings.items` has them all.
 FIELDS = (
     Field("graph_recursion_depth", 20, to_count, "How deep li and lo -r go without -d."),
-    Field("mouse_mode", True, to_bool, "Whether the full screen takes the mouse."),
+    Field("mouse_mode", True, to_bool, "Whether the full screen takes the mouse.", is_look=True),
     Field("max_elements", 1000, to_count, "pt shows tensors beyond this size with ellipses."),
     Field(
         "innermost_first",
@@ -47,6 +47,7 @@ FIELDS = (
         str,
         "Colours of the full screen and the line UI.",
         ("auto", "dark", "light", "colorblind", "colorblind-light", "mono"),
+        is_look=True,
     ),
     Field(
         "hyperlinks",
@@ -54,6 +55,7 @@ FIELDS = (
         str,
         "Links of the terminal's own on lines of source; auto: where it is known to know them.",
         ("auto", "off", "file", "kitty", "vscode"),
+        is_look=True,
     ),
     Field(
         "pane",
@@ -61,6 +63,7 @@ FIELDS = (
         str,
         "Full screen: what of its rows stands beside a list where there are 100 columns (F6).",
         ("off", "value", "source", "graph"),
+        is_look=True,
     ),
     Field(
         "exploding_above",
@@ -128,8 +131,9 @@ def default_config_path() -> Path:
 class Settings:
     """The values of all settings.
 
-    A file that can't be read or written is no error: the defaults, or what was set, hold for this
-    session. A damaged file is left as it is until something is set.
+    What is set holds for this session, and is written to the file only where that is asked for. A
+    file that can't be read or written is no error: the defaults, or what was set, hold for this
+    session. A damaged file is left as it is until something is kept.
 
     Args:
         path: a JSON object of names and values; ``None``: no file.
@@ -142,6 +146,9 @@ class Settings:
         self.path = path
         self._values: dict[str, Any] = {}
         self._stored: dict[str, Any] = {}
+        # What holds for this session only: settings, and aliases that are new, changed or gone.
+        self._of_session: set[str] = set()
+        self._new_aliases: set[str] = set()
         self._aliases: dict[str, str] = {}
         self._keys: dict[str, str] = {}
         self._listeners: list[Callable[[str, Any], None]] = []
@@ -218,26 +225,46 @@ class Settings:
             self._take_stored(name)
         return self._values[name] if name in self._values else self._fields[name].default
 
+    def origin(self, name: str) -> str:
+        """Where the value of a setting comes from: ``default``, ``file`` or ``session``."""
+        if name in self._of_session:
+            return "session"
+        self.get(name)
+        return "file" if name in self._values else "default"
+
     def override(self, name: str, value: Any) -> None:
-        """Set a value for this process only (from the command line)."""
+        """Set a value for this session only."""
         self._values[name] = value
+        self._of_session.add(name)
         for listener in self._listeners:
             listener(name, value)
 
-    def set(self, name: str, text: str) -> Any:
-        """Set a value from text, tell the listeners, and keep it in the file.
+    def set(self, name: str, text: str, *, keeps: bool = False) -> Any:
+        """Set a value from text, and tell the listeners.
+
+        Args:
+            name: of the setting.
+            text: the value.
+            keeps: whether it holds for later sessions, too.
 
         Raises:
             UserError: no such setting, or no such value.
         """
         value = self._parse(name, text)
         self.override(name, value)
-        self._keep(name, value)
+        if keeps:
+            self._keep([name])
         return value
 
-    def _keep(self, name: str, value: Any) -> None:
-        """Write one entry of the file; the others stay as they are there now."""
-        if self.path is None:
+    def save(self) -> list[str]:
+        """Keep all that holds for this session only; returns what that is."""
+        names, aliases = sorted(self._of_session), sorted(self._new_aliases)
+        self._keep(names, aliases)
+        return [*names, *(f"alias {name}" for name in aliases)]
+
+    def _keep(self, names: Sequence[str], aliases: Sequence[str] = ()) -> None:
+        """Write settings and aliases to the file; the others stay as they are there now."""
+        if self.path is None or not (names or aliases):
             return
         stored: Any = {}
         try:
@@ -251,7 +278,13 @@ class Settings:
             with contextlib.suppress(OSError):
                 self.path.replace(self.path.with_name(self.path.name + ".damaged"))
             stored = {}
-        stored[name] = value
+        stored |= {name: self._values[name] for name in names}
+        if aliases:
+            known = stored.get(_ALIASES)
+            others = known.items() if isinstance(known, dict) else ()
+            kept = {name: text for name, text in others if name not in aliases}
+            now = {name: self._aliases[name] for name in aliases if name in self._aliases}
+            stored[_ALIASES] = kept | now
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(str(self.path)) as file:
@@ -259,6 +292,9 @@ class Settings:
         except OSError as error:
             why = error.strerror or error
             self.warn(f"{self.path} can't be written: {why}; settings hold for this session only.")
+        else:
+            self._of_session.difference_update(names)
+            self._new_aliases.difference_update(aliases)
 
     @property
     def aliases(self) -> Mapping[str, str]:
@@ -270,12 +306,20 @@ class Settings:
         """The user's own keys of the full screen: ``"KEY"`` or ``"PLACE: KEY"`` -> action."""
         return self._keys
 
-    def set_alias(self, name: str, text: str) -> None:
-        """Make, change or (with an empty text) remove an alias, and keep that in the file."""
+    def set_alias(self, name: str, text: str, *, keeps: bool = False) -> None:
+        """Make, change or (with an empty text) remove an alias.
+
+        Args:
+            name: of the alias.
+            text: what it stands for.
+            keeps: whether that holds for later sessions, too.
+        """
         self._aliases.pop(name, None)
         if text:
             self._aliases[name] = text
-        self._keep(_ALIASES, self._aliases)
+        self._new_aliases.add(name)
+        if keeps:
+            self._keep([], [name])
 
     def on_change(self, listener: Callable[[str, Any], None]) -> None:
         """Call ``listener(name, value)`` after each change."""

@@ -12,6 +12,7 @@ import errno
 import io
 import os
 import select
+import stat
 import sys
 import traceback
 import weakref
@@ -26,6 +27,7 @@ __all__ = [
     "TextSink",
     "high_copy",
     "is_terminal",
+    "is_unread",
     "tell",
     "tell_failure",
 ]
@@ -247,6 +249,22 @@ def is_terminal(stream: Any) -> bool:
         return os.isatty(stream) if isinstance(stream, int) else bool(stream.isatty())
     except (AttributeError, ValueError, OSError):
         return False
+
+
+def is_unread(number: int) -> bool:
+    """Whether there is more in a file or a pipe than was read of it."""
+    with contextlib.suppress(ImportError, OSError):
+        found = os.fstat(number)
+        if stat.S_ISREG(found.st_mode):
+            return os.lseek(number, 0, os.SEEK_CUR) < found.st_size
+        if stat.S_ISFIFO(found.st_mode):
+            import fcntl
+            import termios
+
+            size = bytearray(4)
+            fcntl.ioctl(number, termios.FIONREAD, size)
+            return any(size)
+    return False
 
 
 _CURRENT: list[weakref.ref[Streams]] = []

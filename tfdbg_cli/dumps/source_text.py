@@ -7,11 +7,14 @@ import io
 import linecache
 import os
 import re
+import stat
 import sys
 import time
 import tokenize
 from collections.abc import Callable
 from typing import NamedTuple
+
+from tfdbg_cli.dumps.files import open_at_once
 
 __all__ = [
     "CHANGED",
@@ -140,8 +143,10 @@ def live_source(path: str) -> SourceText | None:
 def _read(path: str) -> SourceText | None:
     place = path if os.path.isabs(path) else os.path.join(_FOLDER, path)
     try:
-        with open(place, "rb") as file:
+        with open(place, "rb", opener=open_at_once) as file:
             status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):  # a device has no end
+                return None
             data = file.read()
     except (OSError, ValueError):
         return _from_elsewhere(path)

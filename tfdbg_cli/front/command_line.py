@@ -58,6 +58,8 @@ def _frameworks() -> str:
     return f"debugged today:\n{table(SEEN)}\nnot debugged today:\n{table(UNSEEN)}"
 
 
+# What deepspeed and torch.distributed.launch put in front of a script's arguments.
+_LOCAL_RANK = re.compile(r"--local[-_]rank=\d+")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -99,12 +101,14 @@ class CommandLine(NamedTuple):
         script: a path, or ``None``.
         module: a module's name after ``-m``, or ``None``.
         args: the program's own.
+        own: the debugger's options, as they were written.
     """
 
     options: argparse.Namespace
     script: str | None
     module: str | None
     args: list[str]
+    own: list[str]
 
 
 def make_parser() -> tuple[OptionParser, dict[str, bool]]:
@@ -318,6 +322,9 @@ def parse(parser: OptionParser, takes_value: dict[str, bool], argv: Sequence[str
     Raises:
         UserError: an option that isn't there, or doesn't go with another.
     """
+    if argv and _LOCAL_RANK.fullmatch(argv[0]):  # a launcher's, and meant for the program
+        line = parse(parser, takes_value, argv[1:])
+        return line._replace(args=[argv[0], *line.args])
     split = _ours(argv, takes_value)
     rest = list(argv[split:])
     options = parser.parse_args(_attached(argv[:split], takes_value))
@@ -336,8 +343,11 @@ def parse(parser: OptionParser, takes_value: dict[str, bool], argv: Sequence[str
         seed = str(options.seed or 0)
         args = [options.model, options.inputs or "", seed, *options.dim]
         options.command = options.command or ["run -f has_inf_or_nan"]
-        return CommandLine(options, None, "tfdbg_cli.engines.onnx.serving", args)
-    return CommandLine(options, script, options.module, rest)
+        return CommandLine(options, None, "tfdbg_cli.engines.onnx.serving", args, [])
+    own = list(argv[:split])
+    if options.module is not None:
+        del own[-1 if own[-1].startswith("-m") else -2 :]
+    return CommandLine(options, script, options.module, rest, own)
 
 
 def _attached(argv: Sequence[str], takes_value: dict[str, bool]) -> list[str]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.signal_gate import uninterrupted
-from tfdbg_cli.common.streams import tell
+from tfdbg_cli.common.streams import is_unread, tell
+from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.engines.registry import entries, is_perhaps_unused, load
 from tfdbg_cli.front.import_hook import ImportHook
 from tfdbg_cli.front.unseen import Unseen
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["EngineWatch"]
 
 _UNUSED_SHOWN = 3
+_NUMPY = (
+    "what is computed with NumPy itself can't be seen: the NumPy engine is a framework of the "
+    "debugger's own"
+)
 
 
 class EngineWatch:
@@ -149,8 +154,9 @@ class EngineWatch:
 
     def _remarks(self) -> Iterator[str]:
         queue = self.debugger.queue
-        names = ", ".join(dict.fromkeys(self._triggers.values()))
-        only = "" if self._only is None else f" (only {names} was watched)"
+        titles = {traits.name: traits.title for traits in all_traits()}
+        names = dict.fromkeys(titles.get(name, name) for name in self._triggers.values())
+        only = "" if self._only is None else f" (only {', '.join(names)} was watched)"
         if not self.debugger.run_count:
             for name in self._told.keys() & self._perhaps_unused:
                 yield _unusable(name, self._told[name])
@@ -159,12 +165,15 @@ class EngineWatch:
             elif self._seen:
                 yield f"the program ended without a run to stop at{only}."
             else:
-                known = only or f" (it knows {names}; what NumPy itself computes can't be seen)"
+                known = only or f" ({', '.join(names)}; {_NUMPY})"
                 yield f"the program imported no framework that the debugger knows{known}."
         elif self.debugger.last_run is not None:
             pass  # nothing went wrong
         elif not self.debugger.stops and not queue.batch and not self.debugger.is_detached:
             yield f"the program's {self.debugger.run_count} run(s) gave no occasion to stop{only}."
+        is_told = queue.reads_stdin or self.debugger.has_commands
+        if queue.batch and not is_told and is_unread(0):
+            yield "stdin was left to the program, which didn't read all: commands on it need -c -."
         choice = self.debugger.choice
         if self.debugger.gate is not None:
             pass  # it says what it has seen

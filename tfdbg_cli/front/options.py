@@ -35,12 +35,14 @@ def add_ui_options(parser: argparse._ActionsContainer) -> list[argparse.Action]:
             default=[],
             metavar="CMD",
             help="run this debugger command; repeatable: each stop takes commands from the queue"
-            " until one lets the program go on",
+            " until one lets the program go on. -c - takes further ones from stdin, which is"
+            " otherwise the program's",
         ),
         add(
             "--batch",
             action="store_true",
-            help="ask nobody: when the commands are used up, the program runs on",
+            help="ask nobody, and leave stdin to the program: when the commands are used up, it"
+            " runs on",
         ),
         add("--ui", choices=_UIS, default="auto", help="how to show things (default: %(default)s)"),
         add("--no-color", action="store_true", help="no colours; NO_COLOR does the same"),

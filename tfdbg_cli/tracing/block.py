@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
+from tfdbg_cli.dumps.sources import user_frame
 from tfdbg_cli.engines.kit.statements import SCOPES, declared_global, own_nodes, with_scopes
 from tfdbg_cli.tracing.asked import asked_for
 from tfdbg_cli.tracing.errors import TraceBlockError, WithBlockNotFoundError
@@ -37,6 +38,10 @@ _WAITING = {
 #: Whether a variable of a running function can be deleted from outside.
 CAN_DELETE = sys.version_info < (3, 12)
 _AROUND = 5
+_ONLY_WITH = (
+    "the block can't be entered in another way. A function may make the trace: "
+    "`return tfdbg_cli.trace(...)`, and `with` its result."
+)
 # Since Python 3.14 the special methods are loaded one by one, at the place of the expression.
 _ENTERING = "BEFORE_WITH"
 
@@ -88,6 +93,9 @@ def not_found(frame: FrameType, found: Block | None) -> WithBlockNotFoundError:
         frame: the one that enters it.
         found: a block in a text that isn't what runs; ``None``: there was none.
     """
+    entering = frame.f_code
+    if found is None:  # a library's function that was called to enter it: the call is the user's
+        frame = user_frame(frame) or frame
     code, line = frame.f_code, frame.f_lineno
     where = f"{code.co_filename}, line {line}, in {code.co_name}"
     lines = next(iter(sources(frame)), None)
@@ -106,7 +114,11 @@ def not_found(frame: FrameType, found: Block | None) -> WithBlockNotFoundError:
         why, hint = "The source of the trace block is not plain Python", ""
     else:
         why = "There is no `with` statement that enters a trace block here"
-        hint = "Write `with tfdbg_cli.trace(...) as t:`; the block can't be entered in another way."
+        if entering is not code:
+            why = (
+                f"A trace block is entered by {entering.co_name}() here, not by a `with` statement"
+            )
+        hint = f"Write `with tfdbg_cli.trace(...) as t:`; {_ONLY_WITH}"
     return WithBlockNotFoundError(f"{why}: {where}.\n{shown}\n{hint}".rstrip())
 
 
@@ -207,18 +219,19 @@ def _block(
     return Block(body, item.optional_vars, tracer, owner, declared, lines, asked)
 
 
-def refuse(block: Block, code: CodeType) -> None:
+def refuse(block: Block, frame: FrameType) -> None:
     """Look for statements that a block can't have.
 
     Args:
         block: what to look at.
-        code: that it is in.
+        frame: that it is in.
 
     Raises:
         TraceBlockError: one would leave the block, hand over to other code within it, or delete a
             variable of the function around it where that can't be done.
     """
-    _refuse_leaving(block, code.co_filename)
+    code = frame.f_code
+    _refuse_leaving(block, frame)
     if code.co_flags & inspect.CO_OPTIMIZED and not CAN_DELETE:
         names = [node for node in own_nodes(block.statements) if isinstance(node, ast.Name)]
         made = {node.id for node in names if isinstance(node.ctx, ast.Store)} | block.declared
@@ -231,7 +244,7 @@ def refuse(block: Block, code: CodeType) -> None:
                 raise refusal(node, message, hint, block, code.co_filename)
 
 
-def _refuse_leaving(block: Block, filename: str) -> None:
+def _refuse_leaving(block: Block, frame: FrameType) -> None:
     pending: list[tuple[ast.AST, bool]] = [(node, False) for node in reversed(block.statements)]
     while pending:
         node, in_loop = pending.pop()
@@ -245,7 +258,7 @@ def _refuse_leaving(block: Block, filename: str) -> None:
         elif isinstance(node, ast.comprehension) and node.is_async:
             word = "async for"
         if word:
-            raise _refusal_to_leave(word, node, block, filename)
+            raise _refusal_to_leave(word, node, block, frame)
         if isinstance(node, SCOPES):
             continue
         for field, value in ast.iter_fields(node):
@@ -255,14 +268,27 @@ def _refuse_leaving(block: Block, filename: str) -> None:
             pending += [(child, inside) for child in children if isinstance(child, ast.AST)]
 
 
-def _refusal_to_leave(word: str, node: ast.AST, block: Block, filename: str) -> TraceBlockError:
+def _refusal_to_leave(word: str, node: ast.AST, block: Block, frame: FrameType) -> TraceBlockError:
     if word in ("return", "break", "continue"):
         message = f"`{word}` would leave the trace block, which belongs to the run."
         hint = "Let the block end first, or end the run by t.stop()."
     else:
         message = f"`{word}` would let other code run in the middle of the trace block."
-        hint = "Do it before the block or after it."
-    return refusal(node, message, hint, block, filename)
+        hint = _without_manager(frame) or "Do it before the block or after it."
+    return refusal(node, message, hint, block, frame.f_code.co_filename)
+
+
+def _without_manager(frame: FrameType) -> str:
+    """What to write in place of a function of ``contextlib.contextmanager``; empty: it is none."""
+    caller = frame.f_back
+    if caller is None or caller.f_globals.get("__name__") != "contextlib":
+        return ""
+    name, at = frame.f_code.co_name, user_frame(caller)
+    where = f" ({at.f_code.co_filename}, line {at.f_lineno})" if at is not None else ""
+    return (
+        f"`with {name}(...)`{where} can have the block itself: let {name} "
+        "`return tfdbg_cli.trace(...)`, without @contextmanager."
+    )
 
 
 def refusal(node: ast.AST, message: str, hint: str, block: Block, filename: str) -> TraceBlockError:

@@ -129,7 +129,7 @@ def _site(frame: FrameType) -> _Site:
     code = frame.f_code
     found: Block | None = None
     for found in blocks_of(frame):
-        refuse(found, code)
+        refuse(found, frame)
         body = _compiled(found.statements, found, code)
         if is_part_of(body, code):
             return _Site(found, _binding(found, code), body, variables_used(body), {})

@@ -13,6 +13,8 @@ from tfdbg_cli.common.errors import UserError
 __all__ = ["CommandQueue", "UserInterface"]
 
 
+# What stands for stdin among commands.
+_STDIN = "-"
 # Scripts and aliases may call each other so deep.
 _DEEPEST = 100
 
@@ -21,23 +23,28 @@ class CommandQueue:
     """Commands of ``-c`` (and of a pipe), taken one by one over all stops of the program.
 
     Args:
-        commands: command lines.
+        commands: command lines; among them ``-``: further ones are on stdin.
         batch: nobody is there to ask.
-        reads_stdin: in batch, too, further commands come from a pipe.
+        reads_stdin: whether further commands are on stdin; default: unless it is a batch.
 
     Attributes:
         batch: nobody is there to ask: an empty queue means that the program runs on.
+        reads_stdin: further commands are on stdin, though it may be no terminal.
         failed: whether a command of the queue was in error.
     """
 
     def __init__(
-        self, commands: Iterable[str] = (), batch: bool = False, reads_stdin: bool = False
+        self,
+        commands: Iterable[str] = (),
+        batch: bool = False,
+        reads_stdin: bool | None = None,
     ) -> None:
+        given = list(commands)
         # Each with how many scripts, aliases and lines with ; it came out of.
-        self._commands = deque((command, 0) for command in commands)
+        self._commands = deque((command, 0) for command in given if command != _STDIN)
         self._depth = 0
         self.batch = batch
-        self.reads_stdin = reads_stdin
+        self.reads_stdin = _STDIN in given or (not batch if reads_stdin is None else reads_stdin)
         self.failed = False
 
     def __bool__(self) -> bool:

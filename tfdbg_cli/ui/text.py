@@ -215,7 +215,7 @@ class TextUI(UserInterface):
                     command = service.history.play(command)
                 leave = self._guarded(service, queue, command, from_user=False)
                 continue
-            if queue.batch and not queue.reads_stdin:
+            if not queue.reads_stdin and (queue.batch or not self.interactive):
                 return self._let_go(service)
             try:
                 command, self._typed_ahead = self._typed_ahead or self.read_command(service), ""

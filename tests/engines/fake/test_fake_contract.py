@@ -147,10 +147,10 @@ def step(function, *numbers):
         assert done.stdout.rstrip().endswith("train [2.236068      nan]")
 
     def test_its_settings_are_among_the_others(self, debug):
-        changed = debug("step(train, 1, 2)\n", "config set fake_inputs False", "run", "lt")
-        assert re.search(r"fake_inputs: False +Fake: whether", changed.stdout)
+        changed = debug("step(train, 1, 2)\n", "config set -k fake_inputs False", "run", "lt")
+        assert re.search(r"fake_inputs: False +file +Fake: whether", changed.stdout)
         again = debug("step(train, 1, 2)\n", "config", "run", "lt")
-        assert re.search(r"fake_inputs: False +Fake: whether", again.stdout)
+        assert re.search(r"fake_inputs: False +file +Fake: whether", again.stdout)
         for done in (changed, again):
             assert done.stderr == ""
             assert "root:0" in done.stdout

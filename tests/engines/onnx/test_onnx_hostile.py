@@ -94,7 +94,8 @@ def test_damaged_inputs_are_refused_in_a_line(tmp_path, capsys, content):
     (tmp_path / "inputs").write_bytes(content)
     assert served(tmp_path / "m.onnx", tmp_path / "inputs") == 2
     err = capsys.readouterr().err
-    assert err.startswith("tfdbg: the inputs can't be read: ") and err.count("\n") == 1
+    assert err.startswith("tfdbg: ") and f"{tmp_path / 'inputs'} can't be read: " in err
+    assert err.count("\n") == 1
 
 
 def test_archives_that_are_damaged_anywhere(tmp_path, capsys):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
+import ml_dtypes
 import onnx
 
 MODEL = """g (float[N,4] x) => (float[N,3] y) {
@@ -111,6 +113,80 @@ def test_what_is_wrong_is_one_line(folder, arguments, said):
     status, shown, notes = tfdbg(folder, "--model", *arguments)
     assert (status, shown, len(notes)) == (2, "", 1), notes
     assert said in notes[0]
+
+
+def test_inputs_are_judged_before_they_are_read(folder):
+    """A file of 1 MB that says to hold 16 GB, of which 512 MB are there."""
+    with (
+        zipfile.ZipFile(folder / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x.npy", "w", force_zip64=True) as file,
+    ):
+        header = {"descr": "<f4", "fortran_order": False, "shape": (10**9, 4)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for _ in range(512):
+            file.write(bytes(1 << 20))
+    np.savez(folder / "wide.npz", x=np.ones((2, 5), np.float32))
+    np.savez_compressed(folder / "long.npz", x=np.zeros((1 << 25, 4, 2), np.float32))
+    plain, _ = peak(folder, "--model", "model.onnx", "--inputs", "ones.npz", "-c", "run")
+    for name, said in (
+        ("bomb.npz", "needs 16,000,000,000 bytes, and 536,870,912 are there."),
+        ("wide.npz", "x has the shape [?, 4]; the value has [2, 5]."),
+        ("long.npz", "x has the shape [?, 4]; the value has [33554432, 4, 2]."),
+    ):
+        used, notes = peak(folder, "--model", "model.onnx", "--inputs", name, "-c", "run")
+        assert len(notes) == 1 and said in notes[0], notes
+        assert used < plain + (16 << 10)
+
+
+def peak(folder, *arguments):
+    """The most memory that it takes, in KiB, and what it says."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tfdbg_cli", "--batch", *arguments],
+        cwd=folder,
+        env={**os.environ, "XDG_CONFIG_HOME": str(folder / "config")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    notes = process.stderr.read().splitlines()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    process.stderr.close()
+    return usage.ru_maxrss, notes
+
+
+def test_random_inputs_that_have_no_room(folder):
+    model = onnx.load(folder / "model.onnx")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1 << 40
+    onnx.save(model, folder / "large.onnx")
+    for model in (("large.onnx",), ("model.onnx", "--dim", f"N={1 << 40}")):
+        status, shown, notes = tfdbg(folder, "--model", *model, "-c", "run")
+        assert (status, shown, len(notes)) == (2, "", 1), notes
+        assert "the random values of x take 70,368,744,177,664 bytes" in notes[0]
+
+
+def test_external_data_whose_length_is_not_said(folder):
+    model = onnx.load(folder / "model.onnx")
+    model.graph.initializer.append(
+        onnx.numpy_helper.from_array(np.array([[1, -2], [3, 4]], ml_dtypes.int4), "small")
+    )
+    onnx.save_model(
+        model, folder / "unsaid.onnx", save_as_external_data=True, location="all", size_threshold=0
+    )
+    model = onnx.load(folder / "unsaid.onnx", load_external_data=False)
+    for tensor in model.graph.initializer:
+        said = [each for each in tensor.external_data if each.key == "length"]
+        tensor.external_data.remove(said[0])
+    (folder / "unsaid.onnx").write_bytes(model.SerializeToString())
+    with open(folder / "all", "ab") as file:
+        file.truncate(file.tell() + (1 << 29))  # of which nothing is on the disk
+    commands = ("run", "pt w:0", "pt small:0")
+    _, shown, _ = tfdbg(
+        folder, "--model", "unsaid.onnx", *(part for each in commands for part in ("-c", each))
+    )
+    assert "9., 10., 11." in shown and "[ 3,  4]" in shown
+    used, _ = peak(folder, "--model", "unsaid.onnx", "-c", "run", "-c", "pt w:0")
+    assert used < 1 << 18
 
 
 def test_options_about_models_need_one(folder):

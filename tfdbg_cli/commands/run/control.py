@@ -208,6 +208,7 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     if info.error is not None:
         how = "The program failed after the run: " if info.error.is_late else "The run failed: "
         told += [line(), line((how, "error"), info.error.message)]
+    told += _from_file(context)
     told.append(line(bar))
     lines: list[Line] = context.take_notes()
     if not context.is_live:
@@ -223,6 +224,20 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     if context.dump is not None:
         menu.insert(0, list_item(context))
     return TextDocument(lines, menu=menu)
+
+
+def _from_file(context: Context) -> list[Line]:
+    """What the settings file changes about the program's runs: nobody set it in this session."""
+    settings = context.settings
+    found = [
+        f"{item.name} {value}"
+        for item, value in settings.items()
+        if settings.origin(item.name) == "file" and value != item.default and not item.is_look
+    ]
+    if not found or not (context.is_live or context.mode == "stepper"):
+        return []
+    text = f"Set by the settings file: {', '.join(found)} ({settings.path})"
+    return [line(), *wrapped([line((text, "dim"))], columns_of(context), 2)]
 
 
 def _ways_on(context: Context) -> list[Line]:

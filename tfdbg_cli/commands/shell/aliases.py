@@ -73,7 +73,7 @@ def _alias(context: Context, arguments: argparse.Namespace) -> Result:
     taken = context.registry.lookup(name, context.mode)
     if taken is not None:
         raise UserError(f'"{name}" is a command ({taken.name}), so it can\'t be an alias.')
-    context.settings.set_alias(name, text)
+    context.settings.set_alias(name, text, keeps=context.is_typed)
     return Toast(f"{name} = {text}", "success")
 
 
@@ -83,7 +83,7 @@ def _unalias(context: Context, arguments: argparse.Namespace) -> Result:
         raise UserError(
             f'There is no alias "{arguments.name}".', did_you_mean(arguments.name, aliases)
         )
-    context.settings.set_alias(arguments.name, "")
+    context.settings.set_alias(arguments.name, "", keeps=context.is_typed)
     return Toast(f"{arguments.name} is no alias any more", "success")
 
 
@@ -97,7 +97,7 @@ ALIAS = Command(
     "alias",
     (),
     "scripts",
-    "Show your own commands, or make one out of others; it is kept.",
+    "Show your own commands, or make one out of others; one that is typed is kept.",
     _alias,
     (
         Argument(

@@ -188,7 +188,7 @@ def commands(context: Context, typed: str) -> Iterable[Candidate]:
 
 def settings(context: Context, typed: str) -> Iterable[Candidate]:
     """The words of `config`, the names of the settings, and their values."""
-    words = {"show": "all settings", "set": "change one"}
+    words = {"show": "all settings", "set": "change one", "save": "keep what was set"}
     words |= {item.name: item.summary for item, _ in context.settings.items()}
     for item, value in context.settings.items():
         values = ("on", "off") if isinstance(value, bool) else item.choices

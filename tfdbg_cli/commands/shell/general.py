@@ -14,6 +14,7 @@ from tfdbg_cli.commands.reply import Toast, UiRequest
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.common.documents import Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.common.version import __version__
 
@@ -108,25 +109,51 @@ LANGUAGE = (
 
 
 def _config(context: Context, arguments: argparse.Namespace) -> Result:
-    words = arguments.words
+    words, settings = arguments.words, context.settings
     changed = ""
+    said: Line | None = None
     if words and words[0] == "set":
         if len(words) != 3:
             raise UserError("config set takes a name and a value.", "config set mouse_mode off")
-        context.settings.set(words[1], words[2])
         changed = words[1]
+        is_look = any(item.name == changed and item.is_look for item, _ in settings.items())
+        value = settings.set(*words[1:], keeps=arguments.keep or (is_look and context.is_typed))
+        said = _said(settings, changed, value)
+    elif arguments.keep:
+        raise UserError("--keep is about a value.", "config set --keep mouse_mode off")
+    elif words == ["save"]:
+        saved = settings.save()
+        said = line(f"Kept: {', '.join(saved)}." if saved else "Nothing was set in this session.")
     elif words and words != ["show"]:
-        raise UserError(f'config has no "{words[0]}".', "Use config show or config set NAME VALUE.")
-    lines = [line(("Command-line configuration:", "bold")), line()]
-    for item, value in context.settings.items():
-        shown = f"{item.name}: {value}"
+        ways = "Use config show, config set NAME VALUE or config save."
+        raise UserError(f'config has no "{words[0]}".', ways)
+    lines = [line(("Command-line configuration:", "bold"))]
+    lines += [line(), said] if said is not None else []
+    lines.append(line())
+    for item, value in settings.items():
+        shown, origin = f"{item.name}: {value}", settings.origin(item.name)
         choices = f" One of {', '.join(item.choices)}." if item.choices else ""
         role = "bold" if item.name == changed else ""
-        lines.append(line("  ", (f"{shown:<28}", role), (f"{item.summary}{choices}", "dim")))
-    lines += [line(), line((f"Kept in {context.settings.path}", "dim"))]
-    if context.settings.warning:
-        lines.append(line((context.settings.warning, "warning")))
+        lines.append(
+            line(
+                *("  ", (f"{shown:<28}", role)),
+                *((f"{origin:<9}", "dim" if origin == "default" else "bold"), " "),
+                (f"{item.summary}{choices}", "dim"),
+            )
+        )
+    if settings.path is not None:
+        lines += [line(), line((f"The file is {settings.path}", "dim"))]
+    if settings.warning:
+        lines.append(line((settings.warning, "warning")))
     return TextDocument(lines, title="config")
+
+
+def _said(settings: Settings, name: str, value: object) -> Line:
+    """For how long a value holds that was set."""
+    if settings.origin(name) == "file":
+        return line(f"{name}: {value}, in this session and later ones.")
+    saving = ("config save", "link", "config save")
+    return line(f"{name}: {value}, in this session. ", saving, " keeps what was set in it.")
 
 
 def _version(context: Context, arguments: argparse.Namespace) -> Result:
@@ -170,20 +197,28 @@ CONFIG = Command(
     "config",
     ("cfg",),
     "general",
-    "Show the settings, or change one; changes are kept.",
+    "Show the settings and where they come from, change one for this session, or keep them.",
     _config,
     (
         Argument(
             ("words",),
-            "show, or set NAME VALUE",
-            "show | set NAME VALUE",
+            "show, set NAME VALUE, or save what was set",
+            "show | set NAME VALUE | save",
             nargs="*",
             complete=completers.settings,
         ),
+        Argument(("-k", "--keep"), "set: for later sessions, too"),
     ),
     examples=(
         ("config", "all settings"),
-        ("config set graph_recursion_depth 5", "li -r goes five levels deep"),
+        ("config set graph_recursion_depth 5", "li -r goes five levels deep in this session"),
+        ("config save", "what was set in this session is kept"),
+        ("config set --keep overhead 3", "one value, for this session and later ones"),
+    ),
+    details=(
+        "What is set holds for this session, whoever sets it: a person, -c, a pipe, a script. "
+        "config save, or --keep, writes it to the settings file. What is about the screen alone "
+        "(theme, mouse_mode, pane, hyperlinks) is kept at once when a person sets it at a prompt."
     ),
 )
 

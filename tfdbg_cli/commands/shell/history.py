@@ -45,6 +45,8 @@ class History:
         #: What was run since the program began and didn't fail, for `save`: typed, queued or by a
         #: link. Of very many the last ones.
         self.session: list[str] = []
+        #: Whether a person typed what is run now, or the line that it is a part of.
+        self.is_typed = False
         self._recent: list[str] = []
         self._begun = ""
         #: The file of `record`: each command line is written to it at once.
@@ -71,6 +73,7 @@ class History:
         Returns:
             The command line to run: ``text``, or what its ``!…`` stands for.
         """
+        self.is_typed = True
         if text.lstrip().startswith("!"):
             try:
                 text = self.expand(text.strip())
@@ -88,6 +91,7 @@ class History:
         Returns:
             The command line to run; ``!…`` means one of this process's.
         """
+        self.is_typed = False
         if text.lstrip().startswith("!"):
             try:
                 text = self.expand(text.strip(), self._recent)

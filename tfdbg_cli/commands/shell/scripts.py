@@ -51,6 +51,8 @@ def _source(context: Context, arguments: argparse.Namespace) -> Result:
         raise UserError(f"{path} can't be read: {error.strerror or error}.") from None
     except ValueError:
         raise UserError(f"{path} is no text file of commands.") from None
+    if context.history is not None:
+        context.history.is_typed = False  # nobody typed what is in it
     commands = [row.strip() for row in text.splitlines()]
     return Script(tuple(row for row in commands if row and not row.startswith("#")))
 

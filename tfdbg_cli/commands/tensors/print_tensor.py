@@ -25,7 +25,7 @@ from tfdbg_cli.common.documents import ChainDocument, Document, Line, TextDocume
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto
 from tfdbg_cli.dumps.elements import parse_execution, parse_tensor_name, parse_watch_key
-from tfdbg_cli.tensors.saving import save_values
+from tfdbg_cli.tensors.files.saving import save_values
 from tfdbg_cli.tensors.slicing import split_slice
 
 __all__ = ["COMMANDS"]

@@ -36,13 +36,13 @@ from tfdbg_cli.common.documents import (
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.tensors.badness import BAD_PATTERN, BadSteps, can_be_bad, find_bad
+from tfdbg_cli.tensors.files.saving import save_value
 from tfdbg_cli.tensors.formatting import TensorView
 from tfdbg_cli.tensors.magnitude import MagnitudeView
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name
 from tfdbg_cli.tensors.pictures.reduction import HOWS
 from tfdbg_cli.tensors.pictures.scales import SCALES
 from tfdbg_cli.tensors.ranges import Ranges
-from tfdbg_cli.tensors.saving import save_value
 from tfdbg_cli.tensors.slicing import apply_slice
 
 __all__ = [

@@ -195,10 +195,9 @@ class Stored:
         if base is None or not base.path or dtype is None or not dtype.raw:
             raise DumpError("The dump has no value of the tensor that this one is a view of.")
         try:
-            raw = view_in(base._data(), place, self.shape or (), np.dtype(dtype.raw))
+            return view_in(base._data(), place, self.shape or (), dtype)
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise DumpError(f"{base.path} is damaged: {error}.") from None
-        return decode(raw, dtype)
 
     def _data(self) -> memoryview:
         """The bytes of the elements."""

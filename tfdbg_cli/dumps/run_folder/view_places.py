@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.dumps.dtypes import DType, decode
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.elements import node_name_of
 
@@ -84,14 +85,14 @@ def _extent(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> int:
 
 
 def view_in(
-    data: memoryview, record: Mapping[str, Any], shape: tuple[int, ...], raw: np.dtype[Any]
+    data: memoryview, record: Mapping[str, Any], shape: tuple[int, ...], dtype: DType
 ) -> np.ndarray[Any, Any]:
     """The view at a place of `ViewPlaces`.
 
     Args:
         data: the elements of the tensor that it is a view of.
         record: its place.
-        shape, raw: of the view; raw elements as they are stored.
+        shape, dtype: of the view.
 
     Raises:
         ValueError: there is no such place in the data.
@@ -99,9 +100,18 @@ def view_in(
     offset = int(record["offset"])
     strides = tuple(int(stride) for stride in record["strides"])
     if not all(shape):
-        return np.empty(shape, raw)
+        return decode(np.empty(shape, dtype.raw), dtype)
     if len(strides) != len(shape) or offset < 0 or any(stride < 0 for stride in strides):
         raise ValueError("a view lies outside of its tensor")
-    if offset + _extent(shape, strides, raw.itemsize) > len(data):
+    raw = np.dtype(dtype.raw)
+    extent = _extent(shape, strides, raw.itemsize)
+    if offset + extent > len(data):
         raise ValueError("a view lies outside of its tensor")
-    return np.ndarray(shape, raw, data, offset, strides)
+    if dtype.is_native:
+        return np.ndarray(shape, raw, data, offset, strides)
+    if any(stride % raw.itemsize for stride in strides):
+        raise ValueError("a view lies between elements")
+    # It may have far more elements than there are, and only these are decoded.
+    there = decode(np.frombuffer(data[offset : offset + extent], raw), dtype)
+    wide = tuple(stride // raw.itemsize * there.itemsize for stride in strides)
+    return np.ndarray(shape, there.dtype, there, 0, wide)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ import numpy as np
 
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.elements import parse_tensor_name
-from tfdbg_cli.engines.onnx.values import ELEMENTS
+from tfdbg_cli.engines.onnx.values import ELEMENTS, bits_of
 
 __all__ = ["INITIALIZER", "INPUT", "Model", "ModelNode", "Weight", "read_model"]
 
@@ -294,6 +295,18 @@ def check_external(tensor: Any, folder: str) -> None:
         )
 
 
+def _say_length(tensor: Any) -> None:
+    """Write down how long external data is where the model doesn't, which means: as it must be.
+
+    The package onnx would read all that is behind it in the file.
+    """
+    said = {entry.key: entry.value for entry in tensor.external_data}
+    bits = bits_of(tensor.data_type)
+    if tensor.data_location == 1 and not said.get("length") and bits:
+        length = -(-math.prod(tensor.dims) * bits // 8)
+        tensor.external_data.add(key="length", value=str(length))
+
+
 def _home(proto: Any, source: str) -> str:
     """The folder of a model's external data.
 
@@ -337,6 +350,8 @@ def read_model(source: str | bytes) -> Model:
         else:
             proto = onnx.load(source, load_external_data=False)
             folder = _home(proto, source)
+            for tensor in proto.graph.initializer:
+                _say_length(tensor)
         if proto.functions:
             proto = onnx.inliner.inline_local_functions(proto)
     except Exception as error:  # protobuf's, or the file's

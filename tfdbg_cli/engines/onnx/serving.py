@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import math
 import os
 import re
 import sys
@@ -12,16 +12,21 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.common.memory import check_room
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.dtypes import dtype_by_name, encode, name_of
 from tfdbg_cli.dumps.finite import all_finite
+from tfdbg_cli.engines.kit.fitting import wrong_shape
 from tfdbg_cli.engines.onnx.engine import ENGINE
+from tfdbg_cli.tensors.files.loading import open_arrays
 
 __all__ = ["main"]
 
 _WRONG_USE = 2
 _LARGEST = 10
+# An element of a random input, as it is drawn and as what it becomes.
+_RANDOM_BYTES = 16
 _TYPES = {"float": "float32", "double": "float64"}
 
 
@@ -118,30 +123,39 @@ def _sizes(given: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _loaded(path: str, session: Any) -> Mapping[str, Any]:
+def _loaded(path: str, session: Any) -> dict[str, Any]:
     """Arrays from an ``.npz``, or from an ``.npy`` if the model has one input."""
-    names = [each.name for each in session.get_inputs()]
-    with contextlib.ExitStack() as files:
-        try:
-            # Opened here: NumPy leaves the file of a damaged archive open.
-            file = files.enter_context(open(path, "rb"))
-            found = np.load(file, allow_pickle=False)
-        except Exception as error:  # whatever damaged files lead to
-            raise UserError(f"the inputs can't be read: {one_line(error)}") from error
-        if isinstance(found, np.ndarray):
-            if len(names) != 1:
+    inputs = {each.name: each for each in session.get_inputs()}
+    with open_arrays(path) as file:
+        if file.names is None:
+            if len(inputs) != 1:
                 raise UserError(
-                    f"{path} is one array, and the model has the inputs {', '.join(names)}."
+                    f"{path} is one array, and the model has the inputs {', '.join(inputs)}."
                 )
-            return {names[0]: found}
-        for name in files.enter_context(found).files:
-            if name not in names:
-                hint = did_you_mean(name, names) or f"There are {', '.join(names)}."
+            stored = dict.fromkeys(inputs, "")
+        else:
+            stored = {name: name for name in file.names}
+        for name in stored:
+            if name not in inputs:
+                hint = did_you_mean(name, inputs) or f"There are {', '.join(inputs)}."
                 raise UserError(f'the model has no input "{name}".', hint)
-        try:
-            return {name: found[name] for name in found.files}
-        except Exception as error:  # likewise
-            raise UserError(f"the inputs can't be read: {one_line(error)}") from error
+        headers = {name: file.header(place) for name, place in stored.items()}
+        for name, header in headers.items():
+            _check_shape(inputs[name], header.shape)
+        check_room(sum(header.nbytes for header in headers.values()), "the inputs")
+        return {name: file.load(place) for name, place in stored.items()}
+
+
+def _check_shape(asked: Any, shape: Sequence[int]) -> None:
+    """Refuse what ONNX Runtime would refuse once the values were read."""
+    # ONNX Runtime says the same of a scalar and of a shape that isn't known.
+    if not asked.type.startswith("tensor(") or not asked.shape:
+        return
+    wanted = [size if type(size) is int else None for size in asked.shape]
+    if len(wanted) != len(shape) or any(
+        size not in (None, own) for size, own in zip(wanted, shape, strict=True)
+    ):
+        raise wrong_shape(asked.name, wanted, shape)
 
 
 def _completed(
@@ -164,6 +178,7 @@ def _completed(
         if each.name in found or each.type.startswith("optional"):
             continue
         shape = tuple(dim if type(dim) is int else sizes.get(dim, 1) for dim in each.shape or ())
+        check_room(math.prod(shape) * _RANDOM_BYTES, f"the random values of {each.name}")
         found[each.name] = _random(each, shape, random)
         made.append(f"{each.name} {list(shape)}")
     if made:

@@ -15,7 +15,7 @@ from tfdbg_cli.dumps.datum import InconvertibleTensorProto
 from tfdbg_cli.dumps.dtypes import decode, dtype_by_name
 from tfdbg_cli.dumps.finite import all_finite
 
-__all__ = ["ELEMENTS", "as_feed", "as_value", "is_finite"]
+__all__ = ["ELEMENTS", "as_feed", "as_value", "bits_of", "is_finite"]
 
 #: ONNX's number of an element type -> its name.
 ELEMENTS = {
@@ -102,6 +102,12 @@ def _of_ort_value(value: Any) -> Any:
         return InconvertibleTensorProto(f"a {kind}, which can't be read: {one_line(error)}")
 
 
+def bits_of(number: int) -> int:
+    """How many bits an element has where it is stored; 0: a text, or of an unknown type."""
+    dtype = dtype_by_name(ELEMENTS.get(number, ""))
+    return _BITS.get(number, dtype.itemsize * 8 if dtype is not None else 0)
+
+
 def _raw(value: Any, number: int, name: str) -> Any:
     """The elements of a type that NumPy hasn't, from memory."""
     if value.device_name().lower() != "cpu":
@@ -110,7 +116,7 @@ def _raw(value: Any, number: int, name: str) -> Any:
     assert dtype is not None
     shape = tuple(value.shape())
     count = int(np.prod(shape, dtype=np.int64))
-    bits = _BITS.get(number, dtype.itemsize * 8)
+    bits = bits_of(number)
     size = (count * bits + 7) // 8
     held = np.frombuffer(ctypes.string_at(value.data_ptr(), size), np.uint8)
     if number in _BITS:

@@ -55,7 +55,8 @@ class Debugger:
 
     Args:
         ui: kind of UI, see `tfdbg_cli.ui.choose.KINDS`.
-        commands: the queue of ``-c``.
+        commands: the queue of ``-c``. Where there are some, stdin is left to the program, unless
+            a person types there or one of them is ``-``.
         batch: nobody is there to ask.
         color, mouse, theme: of the UI; ``None``: as the settings say.
         dump_root: where dumps go; default: a temporary folder.
@@ -72,8 +73,10 @@ class Debugger:
         place: which of the ranks of a distributed program this is; ``None``: it is no such program,
             or only the framework knows that it is one.
         leader: the rank that is to lead, where only the framework knows.
+        owns_stdin: no program reads stdin.
 
     Attributes:
+        has_commands: some were given.
         ranks: the debuggers of the other ranks, as far as there are any.
         last_run: of ``post_mortem``; ``None``: it wasn't asked for.
         is_off: the debugger is disabled: its sessions run as without it.
@@ -111,6 +114,7 @@ class Debugger:
         check: GateOptions | None = None,
         log: str | None = None,
         post_mortem: bool = False,
+        owns_stdin: bool = False,
     ) -> None:
         self._reports = Reports(report) if report else None
         self._log = StopLog(log) if log else None
@@ -120,8 +124,12 @@ class Debugger:
         self.streams = Streams()
         self.streams.take_messages()
         self.history = History(None if batch else default_history_path())
-        from_stdin = batch and not commands and _stdin_is_a_script()
-        self.queue = CommandQueue(commands, batch=batch, reads_stdin=from_stdin)
+        self.has_commands = bool(commands)
+        if owns_stdin:
+            reads_stdin = not batch or (not commands and _stdin_is_a_script())
+        else:  # as of a shell's: -c leaves it to the program
+            reads_stdin = not batch and not commands
+        self.queue = CommandQueue(commands, batch=batch, reads_stdin=reads_stdin)
         self.registry = make_registry()
         self.filters = FilterRegistry(self.settings)
         for path in filters:

@@ -63,7 +63,7 @@ class Pane:
         """Show something else from now on, and remember that; returns what."""
         kinds = ("off", *KINDS)
         after = kinds[(kinds.index(self.kind) + 1) % len(kinds)] if self.kind in kinds else "off"
-        self._state.service.settings.set("pane", after)
+        self._state.service.settings.set("pane", after, keeps=True)
         return after
 
     def lay_out(self, view: View, columns: int, rows: int) -> int:
