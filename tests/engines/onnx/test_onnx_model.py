@@ -138,21 +138,26 @@ def test_inputs_are_judged_before_they_are_read(folder):
         assert used < plain + (16 << 10)
 
 
+# A process that is started has its parent's peak for its own, so it has a small parent.
+PEAK = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
 def peak(folder, *arguments):
     """The most memory that it takes, in KiB, and what it says."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tfdbg_cli", "--batch", *arguments],
+    program = (sys.executable, "-m", "tfdbg_cli", "--batch")
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, *program, *arguments],
         cwd=folder,
         env={**os.environ, "XDG_CONFIG_HOME": str(folder / "config")},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
+        check=True,
     )
-    notes = process.stderr.read().splitlines()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.stderr.close()
-    return usage.ru_maxrss, notes
+    return int(done.stdout), done.stderr.splitlines()
 
 
 def test_random_inputs_that_have_no_room(folder):

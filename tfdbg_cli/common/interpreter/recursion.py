@@ -13,12 +13,14 @@ import re
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = ["ROOM", "Passage", "depth", "is_near", "lift", "room", "spare"]
 
 #: How many frames our work takes, at most.
 ROOM = 400
+# How much more a call from C counts than one from Python.
+_IN_C = 2 if sys.version_info < (3, 12) else 0
 
 _get: Callable[[], int] = sys.getrecursionlimit
 _set: Callable[[int], None] = sys.setrecursionlimit
@@ -98,14 +100,19 @@ class Passage:
 
     Args:
         plain: what the program has called, and goes on in.
+        is_called_in_c: whether the function that makes this stands for one that is called in C.
     """
 
-    def __init__(self, plain: Callable[..., Any]) -> None:
+    #: How many frames there are besides those between entering this and going on.
+    more: ClassVar[int] = 0
+
+    def __init__(self, plain: Callable[..., Any], *, is_called_in_c: bool = False) -> None:
         self._plain = plain
-        self._depth = 0
+        self._depth = self.count = 0
+        self._more = self.more + (_IN_C if is_called_in_c else 0)
 
     def __enter__(self) -> Callable[..., Any]:
-        self._depth = depth() - 1
+        self._depth = depth()
         lift(ROOM)
         return self._go_on
 
@@ -113,12 +120,27 @@ class Passage:
         lift(-ROOM)
 
     def _go_on(self, *args: Any, **kwargs: Any) -> Any:
-        count = ROOM - (depth() - self._depth)
-        lift(-count)
+        self.count = depth() - self._depth + self._more
+        lift(self.count - ROOM)
         try:
             return self._plain(*args, **kwargs)
         finally:
-            lift(count)
+            lift(ROOM - self.count)
+
+
+def _calibrate() -> None:
+    """The interpreter counts calls in C as well until Python 3.11."""
+
+    def here() -> int:
+        return depth()
+
+    def through() -> int:
+        with passage as go_on:
+            deep: int = go_on()
+            return deep
+
+    passage = Passage(here)
+    Passage.more = through() - here() - passage.count
 
 
 # What the program finds in `sys` meanwhile.
@@ -171,3 +193,5 @@ def _forget() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
+
+_calibrate()

@@ -10,9 +10,12 @@ function that it stands for, and to us it is one of ours.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from types import CodeType, FrameType, FunctionType
+from collections.abc import Callable
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType
 from typing import Any
 
 from tfdbg_cli.common.interpreter.signal_gate import STAND_IN
@@ -20,6 +23,8 @@ from tfdbg_cli.common.interpreter.signal_gate import STAND_IN
 __all__ = ["calling_at", "seem", "seeming"]
 
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "importlib_bootstrap")
+# What comes behind it is a file's whole path, by which a framework may know its own.
+_TO_ROOT = os.path.join(_FOLDER, *[".."] * len(Path(_FOLDER).parts[1:]))
 
 
 def seem(made: Any, original: Any) -> None:
@@ -38,33 +43,38 @@ def seeming(code: CodeType, original: CodeType) -> CodeType:
     """A code at the place of another one."""
     if code.co_filename.startswith(_FOLDER):
         return code
-    try:
-        path = os.path.relpath(original.co_filename, _FOLDER)
-    except ValueError:  # on another drive
-        return code
     return code.replace(
-        co_filename=os.path.join(_FOLDER, path), co_firstlineno=original.co_firstlineno
+        co_filename=_TO_ROOT + original.co_filename, co_firstlineno=original.co_firstlineno
     )
 
 
-_called = lambda function, args, kwargs: function(*args, **kwargs)  # noqa: E731  # on one line
-_CALL: CodeType = _called.__code__.replace(co_name=STAND_IN)
+# Each is on one line, which becomes the frame's.
+_called = lambda function, args, kwargs: function(*args, **kwargs)  # noqa: E731
+_traced = lambda function, args, kwargs: (args[0](args[1]), function(*args[2], **kwargs))[1]  # noqa: E731
+_CALL, _CALL_TRACED = (each.__code__.replace(co_name=STAND_IN) for each in (_called, _traced))
 _MOST = 20_000
 # By the ids of codes, which live as long as they, and positions in them.
-_callers: dict[tuple[int, int], tuple[CodeType, FunctionType]] = {}
+_callers: dict[tuple[int, int, bool], tuple[CodeType, FunctionType]] = {}
 
 
-def calling_at(frame: FrameType) -> FunctionType:
+def calling_at(frame: FrameType) -> Callable[..., Any]:
     """A function that calls another one with what it is given, as if where a frame stands.
 
     Warnings that are given in C name the frame that is innermost.
     """
+    trace = sys.gettrace()
+    if trace is not None and isinstance(sys.settrace, BuiltinFunctionType):
+        return functools.partial(_call_untraced, _at(frame, _CALL_TRACED), trace)
+    return _at(frame, _CALL)
+
+
+def _at(frame: FrameType, call: CodeType) -> FunctionType:
     code = frame.f_code
-    key = id(code), frame.f_lasti
+    key = id(code), frame.f_lasti, call is _CALL
     known = _callers.get(key)
     if known is not None and known[1].__globals__ is frame.f_globals:
         return known[1]
-    at = _CALL.replace(co_filename=code.co_filename, co_firstlineno=frame.f_lineno or 1)
+    at = call.replace(co_filename=code.co_filename, co_firstlineno=frame.f_lineno or 1)
     made = FunctionType(at, frame.f_globals)
     module = sys.modules.get(frame.f_globals.get("__name__", ""))
     if module is not None and vars(module) is frame.f_globals:  # else it would be kept alive here
@@ -72,3 +82,9 @@ def calling_at(frame: FrameType) -> FunctionType:
             _callers.clear()
         _callers[key] = (code, made)
     return made
+
+
+def _call_untraced(call: Any, trace: Any, function: Any, args: Any, kwargs: Any) -> Any:
+    """The program's trace function, as coverage and debuggers have one, doesn't see the frame."""
+    sys.settrace(None)
+    return call(function, (sys.settrace, trace, args), kwargs)

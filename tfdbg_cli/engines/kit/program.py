@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tfdbg_cli.common.errors import message_of, one_line
+from tfdbg_cli.common.interpreter.recursion import spare
 from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.common.traits import EngineTraits
 from tfdbg_cli.dumps.dump import RunError
@@ -17,6 +18,9 @@ from tfdbg_cli.engines.base import HostOf, ProgramAdapter, RunHost
 from tfdbg_cli.engines.kit.life import RunLife
 
 __all__ = ["Program", "RunsAdapter", "Seeing"]
+
+# How many frames of ours may be at the end of the stack, until they lift the limit.
+_ENDS = 32
 
 
 class Seeing(Protocol):
@@ -52,7 +56,7 @@ class Program:
         }.__getitem__
         self._hosts: list[HostOf] = []
         self._watchers = 0
-        self._is_resting = False
+        self._is_resting = self._has_room = False
         self._lock = threading.RLock()
         self._is_told_of_forks = False
         self._asked: RunHost | None = None
@@ -116,6 +120,7 @@ class Program:
     def _see(self, install: Callable[[], None]) -> None:
         with self._lock:
             install()
+            self._make_room(True)
         self.begun()
         if not self._is_told_of_forks and hasattr(os, "register_at_fork"):
             self._is_told_of_forks = True
@@ -126,6 +131,7 @@ class Program:
             self._is_resting = self._is_resting and bool(self._hosts)
             if not self._watchers and (self._is_resting or not self._hosts):
                 self.patches.undo()
+                self._make_room(False)
 
     def rest(self) -> None:
         """Nobody debugs at the moment: the program is as if nobody had come, until somebody does.
@@ -147,6 +153,13 @@ class Program:
                 self._is_resting = False
                 self.prepare()
                 self.patches.install()
+                self._make_room(True)
+
+    def _make_room(self, is_wanted: bool) -> None:
+        """While the program is seen, functions of ours are called at any depth."""
+        if is_wanted is not self._has_room:
+            self._has_room = is_wanted
+            spare(_ENDS if is_wanted else -_ENDS)
 
     def host(self) -> RunHost | None:
         """Who is asked at each run; ``None``: nobody debugs."""

@@ -163,10 +163,18 @@ is_wrapped: Callable[[torch.Tensor], bool] = _get(
 unwrapped: Callable[[torch.Tensor], torch.Tensor | None] = _get(
     "_functorch.get_unwrapped", lambda tensor: None
 )
-#: Whether a tensor is one of those that functionalization computes with.
-is_functional: Callable[[torch.Tensor], bool] = getattr(
+_is_functional: Callable[[torch.Tensor], bool] = getattr(
     torch, "_is_functional_tensor", lambda tensor: False
 )
+# All tensors of these devices are functional ones, and have values as others have.
+_FUNCTIONAL = ("lazy", "xla")
+
+
+def is_functional(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is one of those that functionalization traces with."""
+    return _is_functional(tensor) and tensor.device.type not in _FUNCTIONAL
+
+
 _forward_ad: Any = torch.autograd.forward_ad
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import jax
 from jax.stages import Compiled, Lowered, Traced
 
+from tfdbg_cli.common.interpreter.recursion import Passage
 from tfdbg_cli.engines.jax.private import (
     NAMES,
     call_primitive,
@@ -61,7 +63,8 @@ class JaxPatches:
 
         def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             try:
-                return runs.call(self, args, kwargs, original)
+                with Passage(original, is_called_in_c=True) as plain:
+                    return runs.call(self, args, kwargs, plain)
             except Exception as error:
                 show_errors_program_only(error)
                 raise
@@ -75,9 +78,8 @@ class JaxPatches:
             jaxpr, name = params.get("jaxpr"), str(params.get("name", ""))
             is_donated = any(params.get("donated_invars", ()))
             try:
-                return runs.call_jaxpr(
-                    name, jaxpr, values, is_donated, lambda: original(*values, **params)
-                )
+                with Passage(functools.partial(original, *values, **params)) as plain:
+                    return runs.call_jaxpr(name, jaxpr, values, is_donated, plain)
             except Exception as error:
                 show_errors_program_only(error)
                 raise
@@ -118,14 +120,10 @@ class JaxPatches:
             values = jax.tree.leaves((args, kwargs))
             is_donated = bool(getattr(traced, "donate_argnums", ()))
             try:
-                return runs.call_jaxpr(
-                    traced.fun_name,
-                    traced.jaxpr,
-                    values,
-                    is_donated,
-                    lambda: original(compiled, *args, **kwargs),
-                    lambda _: False,
-                )
+                with Passage(functools.partial(original, compiled, *args, **kwargs)) as plain:
+                    return runs.call_jaxpr(
+                        traced.fun_name, traced.jaxpr, values, is_donated, plain, lambda _: False
+                    )
             except Exception as error:
                 show_errors_program_only(error)
                 raise

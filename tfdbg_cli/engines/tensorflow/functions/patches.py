@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from types import FunctionType
-from typing import Any, cast
+from typing import Any
 
-from tensorflow.python.util import traceback_utils
-
+from tfdbg_cli.common.interpreter.recursion import Passage
 from tfdbg_cli.dumps.sources import show_program_only
 from tfdbg_cli.engines.kit.patches import PatchSet
 from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
@@ -54,6 +52,9 @@ class FunctionPatches:
     def __init__(self, runs: FunctionRuns, names: KerasNames) -> None:
         self._runs, self._names = runs, names
         self._patches = PatchSet(NAMES.framework)
+        # What stays, as long as the functions that the program has: the ones that draw random
+        # numbers go on with those of their twins, and errors tell the program's stack alone.
+        self._lasting = PatchSet(NAMES.framework)
         self._is_on = False
         self._optimizers: set[str] = set()
 
@@ -65,7 +66,8 @@ class FunctionPatches:
         owner, name = FUNCTION_CALLED
         patches = self._patches
         with patches.together():
-            patches.replace(owner, name, self._called)
+            if not self._lasting:
+                self._lasting.replace(owner, name, self._called)
             patches.replace(tape_class, "__enter__", self._entered)
             patches.replace(tape_class, "__exit__", self._left)
             patches.replace(tape_class, "gradient", self._gradient)
@@ -94,14 +96,13 @@ class FunctionPatches:
         @functools.wraps(original)
         def call(function: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                return runs.call(
-                    function, tensors_of(args), lambda each: original(each, *args, **kwargs)
-                )
+                with Passage(lambda each: original(each, *args, **kwargs)) as plain:
+                    return runs.call(function, tensors_of(args), plain)
             except Exception as error:
                 show_program_only(error)
                 raise
 
-        return _as_framework(call)
+        return call
 
     def _tracing(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -164,7 +165,7 @@ class FunctionPatches:
                 show_program_only(error)
                 raise
 
-        return _as_framework(run)
+        return run
 
     def _iterator_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
         runs = self._runs
@@ -174,7 +175,7 @@ class FunctionPatches:
             runs.iterator_made(iterator)
             return original(iterator, dataset)
 
-        return _as_framework(create)
+        return create
 
     def _shared_out(self, original: Callable[..., Any]) -> Callable[..., Any]:
         iterators = self._runs.iterators
@@ -186,7 +187,7 @@ class FunctionPatches:
                 iterators.add_shared(iterator, dataset)
             return made
 
-        return _as_framework(share)
+        return share
 
     def _dataset_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
         iterators = self._runs.iterators
@@ -196,7 +197,7 @@ class FunctionPatches:
             iterators.add_dataset(dataset)
             return original(dataset, *args, **kwargs)
 
-        return _as_framework(make)
+        return make
 
     def _variable_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
         names = self._names
@@ -207,7 +208,7 @@ class FunctionPatches:
             if not isinstance(variable, unread_class):
                 names.see_variable(variable)
 
-        return _as_framework(make)
+        return make
 
     def _see_optimizers(self) -> None:
         for module, (name, methods) in _OPTIMIZERS.items():
@@ -233,10 +234,3 @@ class FunctionPatches:
                 self._runs.update_ends(error)
 
         return update
-
-
-def _as_framework(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let TensorFlow leave a function out of the tracebacks of its errors, as its own frames."""
-    made = cast(FunctionType, function)
-    made.__code__ = made.__code__.replace(co_filename=traceback_utils.__file__)
-    return made

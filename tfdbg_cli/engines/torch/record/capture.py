@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tfdbg_cli.dumps.sources import is_debugger_code
 from tfdbg_cli.engines.kit.places import calling_at
 from tfdbg_cli.engines.torch.private import KERNEL, DispatchMode, fake_classes, modes_below
 
@@ -105,5 +106,8 @@ class CaptureMode(DispatchMode):
 def _leave_out_call(error: Exception) -> None:
     """The traceback of an op's error has no frame of `calling_at`."""
     trace = error.__traceback__
-    if trace is not None and trace.tb_next is not None:
-        trace.tb_next = trace.tb_next.tb_next
+    if trace is not None:
+        inner = trace.tb_next
+        while inner is not None and is_debugger_code(inner.tb_frame.f_code):
+            inner = inner.tb_next
+        trace.tb_next = inner

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.interpreter.recursion import spare
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import RunHandle, Watch
@@ -43,9 +42,6 @@ __all__ = ["Lifecycle", "TorchRun"]
 
 # Whether PyTorch has what it takes to leave a program in the middle of an op.
 _HAS_STEPS = not NAMES.why_not(STEPPED)
-
-# How many frames modes take at the end of the stack, and hooks until they lift the limit.
-_ENDS = 32
 
 _LATE = (
     "The forward pass was over when the debugger was asked, so it isn't here. The next run will "
@@ -94,7 +90,6 @@ class Lifecycle(RunLife[TorchRun]):
         self.names = Names()
         policy = TorchCapturePolicy(program.value, self.names, self.optimizers, self.aside)
         super().__init__(program, policy)
-        self._has_room = False
 
     # What is special about PyTorch.
 
@@ -164,7 +159,6 @@ class Lifecycle(RunLife[TorchRun]):
         """What has looked ahead goes on, or something else comes in its place."""
         with PROCESS_PATCHES.lasting():
             super().open_run(run)
-        self._make_room()
 
     def close_run(
         self,
@@ -175,30 +169,6 @@ class Lifecycle(RunLife[TorchRun]):
         """Something may look ahead for the next one."""
         with PROCESS_PATCHES.lasting():
             super().close_run(error, frame, output)
-        self._make_room()
-
-    def begin(self) -> None:
-        super().begin()
-        self._make_room()
-
-    def end(self) -> None:
-        super().end()
-        self._make_room()
-
-    def abandon(self) -> None:
-        super().abandon()
-        self._make_room()
-
-    def give_up(self, error: Exception) -> None:
-        super().give_up(error)
-        self._make_room()
-
-    def _make_room(self) -> None:
-        """While something is looked at, modes and hooks of ours are called at any depth."""
-        is_wanted = self.watcher is not None or self._ahead is not None
-        if is_wanted is not self._has_room:
-            self._has_room = is_wanted
-            spare(_ENDS if is_wanted else -_ENDS)
 
     def closing(self, run: TorchRun) -> None:
         """What waited for an update by hand waits no longer."""
