@@ -154,7 +154,8 @@ def _read(path: str) -> SourceText | None:
 
 def _from_elsewhere(path: str) -> SourceText | None:
     # linecache would search sys.path for a relative path and read another file of that name.
-    if os.path.isabs(path) or path in linecache.cache:
+    # What `python -c` runs isn't the only text that is called so; Python 3.13 puts it there.
+    if os.path.isabs(path) or (path in linecache.cache and path != "<string>"):
         lines = linecache.getlines(path)
         if lines:
             return SourceText(split_source("".join(lines)))
