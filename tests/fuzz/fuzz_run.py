@@ -132,6 +132,7 @@ class _Job:
     out: Path
     weight: int = 1
     process: BaseProcess | None = None
+    until: float = 0.0
     inputs: int = 0
     seconds: float = 0.0
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -216,11 +217,13 @@ def _run(jobs: list[_Job], options: argparse.Namespace) -> tuple[bool, bool]:
         try:
             while (waiting or running) and time.monotonic() < over:
                 for job in [job for job in waiting if job.can_start][: options.jobs - len(running)]:
-                    left = over - time.monotonic()
-                    share = left * options.jobs * job.weight / sum(each.weight for each in waiting)
+                    now = time.monotonic()
+                    free = (over - now) * options.jobs - sum(each.until - now for each in running)
+                    share = free * job.weight / sum(each.weight for each in waiting)
                     waiting.remove(job)
                     running.append(job)
-                    job.start(min(share, left), inputs, options.seed + len(waiting))
+                    job.until = now + min(share, over - now)
+                    job.start(job.until - now, inputs, options.seed + len(waiting))
                 for job in [job for job in running if job.process and not job.process.is_alive()]:
                     job.take()
                     running.remove(job)
