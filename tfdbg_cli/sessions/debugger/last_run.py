@@ -85,7 +85,7 @@ def _make_pdb(**streams: Any) -> pdb.Pdb:
     # On Python 3.13 it brings readline, with which the `input()` of a program edits lines.
     import pdb
 
-    class Pdb(pdb.Pdb):
+    class _Pdb(pdb.Pdb):
         """Begins at the innermost line of the user's own; ``down`` goes on into libraries."""
 
         def get_stack(self, f: Any, t: Any) -> tuple[list[Any], int]:
@@ -93,7 +93,7 @@ def _make_pdb(**streams: Any) -> pdb.Pdb:
             own = [i for i, (frame, _) in enumerate(stack) if not _is_librarys(frame)]
             return stack, own[-1] if own else at
 
-    return Pdb(**streams)
+    return _Pdb(**streams)
 
 
 def _is_librarys(frame: FrameType) -> bool:
