@@ -3,17 +3,22 @@
 # The environment is .venv, or what VENV names.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+# What PYTHON names, else one of the PATH or of pyenv: 3.11 or later, or of the version asked for.
 find_python() {
-    local candidate
-    for candidate in "${PYTHON:-}" python3 python3.13 python3.12 python3.11; do
-        if [ -n "$candidate" ] && command -v "$candidate" >/dev/null 2>&1 &&
-            "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    local version="${1:-}" candidate
+    for candidate in "${PYTHON:-}" python3 "python${version:-3.13}" python3.12 python3.11 \
+        "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python; do
+        # A name that pyenv puts on the PATH may be of a version that isn't switched on.
+        if [ -n "$candidate" ] && "$candidate" -c 'import sys
+version = sys.version_info[:2]
+sys.exit(version < (3, 11) or sys.argv[1] not in ("", "%d.%d" % version))' "$version" \
+            >/dev/null 2>&1; then
             echo "$candidate"
             return
         fi
     done
-    echo "Python 3.11 or later is needed; name one with PYTHON=/path/to/python." >&2
-    exit 1
+    echo "Python ${version:-3.11 or later} isn't found; name one with PYTHON=/path/to/python." >&2
+    return 1
 }
 
 ensure_env() {

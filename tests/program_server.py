@@ -41,6 +41,8 @@ def environment(folder: Path) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        # PyTorch's compiler says so on Python 3.13.0, as it happens: it depends on what is guarded.
+        "PYTHONWARNINGS": "ignore:Guards may run slower:RuntimeWarning",
     }
 
 

@@ -254,6 +254,7 @@ def _steady(stderr: bytes) -> bytes:
     text = _CHECKED_STORY.sub(b"", stderr)
     lines = [line for line in text.splitlines(True) if not line.startswith(b"tfdbg: ")]
     text = re.sub(rb"(?m)^([VIWEF]\d{4}) [^]]*]", rb"\1", b"".join(lines))
+    text = re.sub(rb"(?m)^([A-Z]+):\d{4}-\d\d-\d\d [\d:,]+:", rb"\1:", text)
     return re.sub(rb" at 0x[0-9a-f]+", b" at 0x", text)
 
 

@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from long_run import StoppedError, stopping
+
 __all__ = ["LIMIT", "ROOT", "Client", "Companion", "Done", "Processes", "Typist"]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,6 +121,7 @@ class Client(Companion):
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=said,
+                    start_new_session=True,
                 )
 
     def close(self) -> None:
@@ -166,7 +169,9 @@ class Processes:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,  # a line that has been read ahead isn't seen by select
+            start_new_session=True,  # a Ctrl-C is for the script that asks
         )
+        self._has_begun = False
 
     @property
     def err(self) -> Path:
@@ -184,7 +189,7 @@ class Processes:
             companion: who sits at it.
             is_apart: whether the program's stdout is another file than the debugger's.
         """
-        subprocess.run(["rm", "-rf", self.place], check=True)
+        subprocess.run(["rm", "-rf", self.place], check=True, start_new_session=True)
         self.place.mkdir()
         (self.place / "script.py").write_text(text, encoding="utf-8")
         for path in (*self._streams, self.own_out):
@@ -216,10 +221,14 @@ class Processes:
         try:
             while not select.select([server.stdout], [], [], 0.02)[0]:
                 companion.turn()
+                self._end_if_asked()
                 if time.monotonic() > end and not late:
                     late = True
                     _kill(child)
             status = self._answer("status")
+        except BaseException:
+            _kill(child)
+            raise
         finally:
             companion.close()
         _kill(child)  # what the program has left running is not to meet the next one
@@ -227,14 +236,25 @@ class Processes:
 
     def _answer(self, name: str) -> int:
         assert self._server.stdout is not None
+        # Once it has imported its modules it starts what it is asked to.
+        while not (self._has_begun or select.select([self._server.stdout], [], [], 0.1)[0]):
+            self._end_if_asked()
+        self._has_begun = True
         line = self._server.stdout.readline().decode()
         told, _, number = line.partition(" ")
         if told != name:
             raise RuntimeError(f"The server was to tell a {name}, not {line!r}.")
         return int(number)
 
+    def _end_if_asked(self) -> None:
+        if stopping.is_set():
+            self._server.kill()
+            raise StoppedError
+
     def close(self) -> None:
         """End the server."""
+        if stopping.is_set():
+            self._server.kill()
         self._server.communicate()
 
 

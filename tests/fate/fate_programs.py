@@ -13,6 +13,7 @@ import hypothesis
 from fate_kit import APART, Fate, Script
 from fate_languages import COMMON, LANGUAGES, ONNX_NODES, Language
 from hypothesis import strategies as st
+from long_run import INTERRUPTED, Progress
 
 __all__ = ["ENGINES", "WAYS_OF_PROGRAMS", "generate", "programs", "search"]
 
@@ -337,9 +338,22 @@ def programs(draw: st.DrawFn, engine: str) -> Script:
 
 
 def search(
-    engine: str, count: int, folder: Path, ways: Sequence[str], seed: int | None = None
+    engine: str,
+    count: int,
+    folder: Path,
+    ways: Sequence[str],
+    seed: int | None = None,
+    tried: list[str] | None = None,
 ) -> None:
     """Make up programs and compare them.
+
+    Args:
+        engine: one of `ENGINES`.
+        count: how many.
+        folder: for the programs.
+        ways: how they are debugged, by chance.
+        seed: makes them the same each time; ``None``: those of the tests.
+        tried: gets the way of each one that was compared.
 
     Raises:
         AssertionError: the smallest one that differs, and how.
@@ -360,6 +374,8 @@ def search(
     def compare(script: Script, way: str) -> None:
         found = fate.difference(script, way)
         fate.forget(script)
+        if tried is not None:
+            tried.append(way)
         hypothesis.assume("differs from itself" not in found)
         assert not found, f"\n{found}\n{textwrap.indent(script.text.strip(), '  ')}"
 
@@ -377,13 +393,23 @@ def generate(
     seed = time.time_ns() % 10**6 if seed is None else seed
     for engine in engines or ENGINES:
         begun = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="fate-") as folder:
+        tried: list[str] = []
+
+        def how_far(engine: str = engine, tried: list[str] = tried) -> str:
+            return f"{engine}: {len(tried)} of {count} programs"
+
+        with tempfile.TemporaryDirectory(prefix="fate-") as folder, Progress(how_far):
             try:
-                search(engine, count, Path(folder), ways or WAYS_OF_PROGRAMS, seed)
+                search(engine, count, Path(folder), ways or WAYS_OF_PROGRAMS, seed, tried)
                 told = "no differences"
             except AssertionError as found:
                 print(found, file=sys.stderr)
                 status, told = 1, "a difference"
+            except KeyboardInterrupt:
+                status, told = INTERRUPTED, "no differences, ended early"
         seconds = time.monotonic() - begun
-        print(f"{engine}: {count} programs of seed {seed}: {told}; {seconds:.0f} s", flush=True)
+        told = f"{len(tried)} programs of seed {seed}: {told}; {seconds:.0f} s"
+        print(f"{engine}: {told}", flush=True)
+        if status == INTERRUPTED:
+            break
     return status

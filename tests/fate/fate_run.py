@@ -6,12 +6,14 @@ import argparse
 import queue
 import re
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+
 from fate_kit import WAYS, Fate, Script, corpus, engine_of
+from long_run import INTERRUPTED, Progress, in_threads, interruptible
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -37,61 +39,76 @@ def _compare(scripts: list[Script], ways: list[str], jobs: int, forked: bool) ->
         waiting.put(script)
     found: list[str] = []
     known: list[str] = []
-    counts = {"comparisons": 0}
+    tried: set[Script] = set()
+    at: dict[Path, str] = {}
+    comparisons = 0
     lock = threading.Lock()
     begun = time.monotonic()
 
-    def work(folder: Path) -> None:
-        fate = Fate(folder, forked)
-        while not waiting.empty():
-            try:
-                script = waiting.get_nowait()
-            except queue.Empty:
-                break
-            for way in ways:
-                difference = fate.difference(script, way)
-                with lock:
-                    counts["comparisons"] += 1
-                    if difference:
-                        told = any(difference.partition("\n")[2] in each for each in found)
-                        if why := script.known(way):
-                            known.append(difference)
-                            print(f"{script.name}, {way}: known: {why}\n", flush=True)
-                            continue
-                        found.append(difference)
-                        shown = (
-                            difference.partition("\n")[0] + ": as before" if told else difference
-                        )
-                        print(f"{shown}\n", flush=True)
-            fate.forget(script)
-        fate.close()
+    def told() -> str:
+        return (
+            f"{comparisons} of {len(scripts) * len(ways)} comparisons, {len(found)} found: "
+            f"{', '.join(at.values())}"
+        )
 
-    with tempfile.TemporaryDirectory(prefix="fate-") as folder:
-        workers = [
-            threading.Thread(target=work, args=(Path(folder) / str(number),))
-            for number in range(jobs)
-        ]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+    def work(folder: Path) -> None:
+        nonlocal comparisons
+        fate = Fate(folder, forked)
+        try:
+            while True:
+                try:
+                    script = waiting.get_nowait()
+                except queue.Empty:
+                    break
+                for way in ways:
+                    at[folder] = f"{script.name} {way}"
+                    difference = fate.difference(script, way)
+                    with lock:
+                        comparisons += 1
+                        tried.add(script)
+                        note(script, way, difference)
+                fate.forget(script)
+        finally:
+            at.pop(folder, None)
+            fate.close()
+
+    def note(script: Script, way: str, difference: str) -> None:
+        if not difference:
+            return
+        told_before = any(difference.partition("\n")[2] in each for each in found)
+        if why := script.known(way):
+            known.append(difference)
+            progress.print(f"{script.name}, {way}: known: {why}\n")
+            return
+        found.append(difference)
+        head = difference.partition("\n")[0]
+        progress.print(f"{f'{head}: as before' if told_before else difference}\n")
+
+    is_whole = True
+    with Progress(told) as progress:
+        try:
+            in_threads(jobs, work)
+        except KeyboardInterrupt:
+            is_whole = False
     unsteady = sum("differs from itself" in each for each in found)
     engines = dict.fromkeys(map(engine_of, scripts), 0)
-    for script in scripts:
+    for script in tried:
         engines[engine_of(script)] += 1
     print(
-        f"{len(scripts)} scripts ({', '.join(f'{n} {e}' for e, n in engines.items())}),"
-        f" {len(ways)} ways, {counts['comparisons']} comparisons:"
+        ("" if is_whole else f"Ended early, of {len(scripts)} scripts: ")
+        + f"{len(tried)} scripts ({', '.join(f'{n} {e}' for e, n in engines.items() if n)}),"
+        f" {len(ways)} ways, {comparisons} comparisons:"
         f" {len(found) - unsteady} differences, {len(known)} known ones,"
         f" {unsteady} of scripts that differ from themselves;"
         f" {time.monotonic() - begun:.0f} s"
     )
-    return int(bool(found))
+    return int(bool(found)) if is_whole else INTERRUPTED
 
 
 def main() -> int:
     """The command line; 1: something differed."""
     options = _parser().parse_args()
+    interruptible()
     if options.generate:
         from fate_programs import generate
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from fate_kit import APART, PRELOADED, compare
 from fate_processes import Client, Companion, Done, Processes, Typist
 from fault_situations import END, FAIL, OPS, PROGRAMS, RANKS, SIGNALS, SITUATIONS, STRUCK
+from long_run import StoppedError
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.temporary import SHARED_MEMORY
@@ -65,9 +66,12 @@ class _Mate(Companion):
 
     def __init__(self, processes: Processes, text: str, arguments: Sequence[str]) -> None:
         self._done: list[Done] = []
-        self._thread = threading.Thread(
-            target=lambda: self._done.append(processes.run(text, arguments, Companion(), True))
-        )
+
+        def run() -> None:
+            with contextlib.suppress(StoppedError):
+                self._done.append(processes.run(text, arguments, Companion(), True))
+
+        self._thread = threading.Thread(target=run)
         self._thread.start()
 
     @property
@@ -377,11 +381,11 @@ def may_mount(folder: Path) -> bool:
 
 def _mount(folder: Path, kilobytes: int) -> subprocess.CompletedProcess[bytes]:
     command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
-    return subprocess.run(command, check=False, capture_output=True)
+    return subprocess.run(command, check=False, capture_output=True, start_new_session=True)
 
 
 def _unmount(folder: Path) -> None:
-    subprocess.run(["umount", "-l", folder], check=True)
+    subprocess.run(["umount", "-l", folder], check=True, start_new_session=True)
 
 
 def _orphans() -> list[str]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import queue
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+
 from fault_kit import Call, Faults, may_mount
 from fault_situations import LIMITS, MODES, PROGRAMS, SIGNALS, SITUATIONS, is_sensible
+from long_run import INTERRUPTED, Progress, in_threads, interruptible
 
 _FEW = 5
 _FEW_HELP = f"only {_FEW} of the calls from each place that begins so: engines/registry.py"
-# After so many it is said how far it has come.
-_NEWS = 50
 
 
 def _range(text: str) -> range:
@@ -60,6 +61,7 @@ def _numbers(calls: Sequence[Call], each: int | None, few: Sequence[str]) -> lis
 def main() -> int:
     """The command line; 1: something was wrong."""
     options = _parser().parse_args()
+    interruptible()
     waiting: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     for engine in options.e or PROGRAMS:
         for situation in options.s or SITUATIONS:
@@ -68,12 +70,17 @@ def main() -> int:
     modes = () if options.limits else options.m or (*MODES, *SIGNALS)
     counts = dict.fromkeys(modes, 0)
     found: set[str] = set()
+    at: dict[Path, str] = {}
     lock = threading.Lock()
     begun = time.monotonic()
 
+    def told() -> str:
+        tried = f"{sum(counts.values())} points, {len(found)} kinds of defects"
+        return f"{tried}: {', '.join(at.values())}"
+
     def note(wrong: str, kind: str) -> None:
         if wrong and kind not in found:
-            print(f"{wrong}\n", flush=True)
+            progress.print(f"{wrong}\n")
             found.add(kind)
 
     def limited(faults: Faults, folder: Path, engine: str, name: str) -> None:
@@ -81,56 +88,62 @@ def main() -> int:
             if limit == "AS" and engine != "numpy":  # their C++ may abort where there is none
                 continue
             if limit == "DISK" and not may_mount(folder):
-                print("no disk of its own can be had here: DISK isn't tried")
+                progress.print("no disk of its own can be had here: DISK isn't tried")
                 continue
             tried = 0
             for value in values[:: options.step]:
+                at[folder] = f"{name} {limit} {value}"
                 wrong = faults.limited(limit, value)
                 with lock:
                     tried += wrong is not None
                     note(wrong or "", f"{name} {limit}")
             counts[limit] = counts.get(limit, 0) + tried
-            print(f"{name} {limit}: {tried} of {len(values)} values", flush=True)
-        faults.close()
+            progress.print(f"{name} {limit}: {tried} of {len(values)} values")
+
+    def tried_calls(faults: Faults, folder: Path, engine: str, situation: str) -> None:
+        numbers = _numbers(faults.calls, options.each, options.few)[:: options.step]
+        numbers = [number for number in numbers if not options.n or number in options.n]
+        for mode in modes:
+            if not is_sensible(engine, situation, mode):
+                continue
+            name = f"{engine} {situation} {mode}"
+            for done, number in enumerate(numbers):
+                at[folder] = f"{name} {done} of {len(numbers)} calls"
+                wrong = faults.found(number, mode)
+                with lock:
+                    counts[mode] += 1
+                    note(wrong, wrong.partition(" (")[2] + mode)
+            progress.print(f"{name}: {len(numbers)} of {len(faults.calls)} calls")
 
     def work(folder: Path) -> None:
-        while not waiting.empty():
-            engine, situation = waiting.get()
+        while True:
+            try:
+                engine, situation = waiting.get_nowait()
+            except queue.Empty:
+                return
+            at[folder] = f"{engine} {situation}"
             (folder / f"{engine}-{situation}").mkdir(parents=True)
-            faults = Faults(folder / f"{engine}-{situation}", engine, situation)
-            if options.limits:
-                limited(faults, folder, engine, f"{engine} {situation}")
-                continue
-            numbers = _numbers(faults.calls, options.each, options.few)[:: options.step]
-            numbers = [number for number in numbers if not options.n or number in options.n]
-            for mode in modes:
-                if not is_sensible(engine, situation, mode):
-                    continue
-                for done, number in enumerate(numbers):
-                    if done and not done % _NEWS:
-                        print(f"{engine} {situation} {mode}: {done} calls so far", flush=True)
-                    wrong = faults.found(number, mode)
-                    with lock:
-                        counts[mode] += 1
-                        note(wrong, wrong.partition(" (")[2] + mode)
-                told = f"{len(numbers)} of {len(faults.calls)} calls"
-                print(f"{engine} {situation} {mode}: {told}", flush=True)
-            faults.close()
+            with contextlib.closing(
+                Faults(folder / f"{engine}-{situation}", engine, situation)
+            ) as faults:
+                if options.limits:
+                    limited(faults, folder, engine, f"{engine} {situation}")
+                else:
+                    tried_calls(faults, folder, engine, situation)
+            del at[folder]
 
-    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
-        workers = [
-            threading.Thread(target=work, args=(Path(folder) / str(number),))
-            for number in range(options.j)
-        ]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+    is_whole = True
+    with Progress(told) as progress:
+        try:
+            in_threads(options.j, work)
+        except KeyboardInterrupt:
+            is_whole = False
+    of_modes = ", ".join(f"{n} {mode}" for mode, n in counts.items())
     print(
-        f"{sum(counts.values())} points ({', '.join(f'{n} {mode}' for mode, n in counts.items())}):"
+        ("" if is_whole else "Ended early: ") + f"{sum(counts.values())} points ({of_modes}):"
         f" {len(found)} kinds of defects; {time.monotonic() - begun:.0f} s"
     )
-    return int(bool(found))
+    return int(bool(found)) if is_whole else INTERRUPTED
 
 
 if __name__ == "__main__":

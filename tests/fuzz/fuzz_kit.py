@@ -487,9 +487,11 @@ def _feed(checker: Checker, seed: int, seconds: float, inputs: int, report: Repo
     pool = list(target.seeds())
     until = time.monotonic() + seconds
     for data in pool[:inputs]:
+        if time.monotonic() > until:
+            return
         report(1, coverage.run(checker, data))
     for number in range(max(inputs - len(pool), 0)):
-        if number % 16 == 0 and time.monotonic() > until:
+        if time.monotonic() > until:
             return
         pick = mutator.random.random
         size = len(pool)

@@ -1,6 +1,7 @@
 """A program can't tell that it runs under the debugger."""
 
 import re
+import sys
 import zipfile
 
 import pytest
@@ -213,8 +214,6 @@ MUTE = "class Mute(Exception):\n    def __str__(self):\n        raise ValueError
         "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise Mute() from error\n",
         "raise ExceptionGroup('both', [Mute(), ValueError('v')])\n",
         "import sys\ndef hook(*a):\n    raise Mute()\nsys.excepthook = hook\n1 / 0\n",
-        "import sys\nsys.exit(Mute())\n",
-        "class Number:\n    def __str__(self):\n        return 5\nraise SystemExit(Number())\n",
         "class Wrong(Exception):\n    def __str__(self):\n        return 5\nraise Wrong()\n",
     ],
 )
@@ -225,6 +224,22 @@ def test_errors_that_cannot_say_what_they_are(runner, text):
     # A debugger that has something to show of it.
     runner.write("d.py", "import tfdbg_cli.engines.numpy\n" + MUTE + text)
     runner.same("d.py")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import sys\nsys.exit(Mute())\n",
+        "class Number:\n    def __str__(self):\n        return 5\nraise SystemExit(Number())\n",
+    ],
+)
+def test_a_status_that_cannot_be_printed(runner, text):
+    runner.write("s.py", MUTE + text)
+    plain, debugged = runner.python("s.py"), runner.tfdbg("s.py")
+    assert debugged.own_stderr == "\n"
+    assert (debugged.status, debugged.stdout) == (plain.status, plain.stdout)
+    if sys.version_info < (3, 12):  # then python leaves the error to what comes next at its end
+        assert plain.stderr == "\n"
 
 
 TRAPS = ("random", "json", "numpy", "argparse", "typing", "queue", "urwid", "tempfile", "string")

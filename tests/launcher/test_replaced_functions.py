@@ -8,7 +8,7 @@ import inspect
 import os
 import types
 
-from tfdbg_cli.engines.kit.patches import replaced
+from tfdbg_cli.engines.kit.patching.patches import replaced
 
 NAMES = ("__name__", "__qualname__", "__module__", "__doc__")
 count = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import random
@@ -13,14 +14,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE), str(ROOT)]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT)]
 
+from long_run import INTERRUPTED, Progress, interruptible  # noqa: E402
 from mutants_kit import Mutant, diff_of, mutants_of, reasons  # noqa: E402
 
 #: What is mutated unless modules are named: dumps, values, filters, stepping, and their commands.
@@ -246,8 +248,10 @@ def _map(options: argparse.Namespace, paths: list[Path]) -> _Lines:
         jobs = [_job(paths, options, part=[number, several]) for number in range(several)]
         for job in jobs:
             job["tests"] = [str(path) for path in tests]
-        for answer in _work(jobs):
-            known.append(answer)
+        with Progress(lambda: f"lines of {len(known)} tests"):
+            for answer in _work(jobs):
+                known.append(answer)
+        for answer in known:
             if answer.get("said", "done") != "done":
                 print(f"The map is not whole: {answer['said']}", file=sys.stderr)
         if options.map:
@@ -290,13 +294,16 @@ def _report(results: Sequence[tuple[Mutant, str]]) -> None:
             print(diff_of(mutant))
 
 
-def main() -> None:
+def main() -> int:
     """Make mutants, run their tests, and report."""
     options = _options()
-    # The workers are in sessions of their own: they end with this one.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interruptible()  # the workers are in sessions of their own: they end with this one
     paths = _files(options.modules)
-    lines = _map(options, [*{*_files(()), *paths}] if options.map else paths)
+    try:
+        lines = _map(options, [*{*_files(()), *paths}] if options.map else paths)
+    except KeyboardInterrupt:
+        print("Ended early: no mutant was tried.", file=sys.stderr)
+        return INTERRUPTED
     mutants: list[Mutant] = []
     draw = random.Random(options.seed)
     for path in paths:
@@ -320,34 +327,40 @@ def main() -> None:
             results[_key(mutant)] = "not run by any test"
     several = sum(map(len, work.values()))
     print(f"{len(mutants)} mutants, {several} with tests", file=sys.stderr)
-    began = time.monotonic()
     out = options.out.open("w") if options.out else None
     for mutant in mutants if out else ():
         if said := results.get(_key(mutant)):
             print(json.dumps({"mutant": [*_key(mutant)], "said": said}), file=out)
     answers = _answers(options, lines, paths, work)
     warm = {tuple(one[0][:3]): one for one in work[False]}
+    untested, survivors, is_whole = len(results), 0, True
+
+    def how_far() -> str:
+        return f"{len(results) - untested} of {several} mutants, {survivors} survived"
+
     try:
-        for count, answer in enumerate(answers, 1):
-            if answer["said"] == "anew":
-                work[True].append(warm[tuple(answer["mutant"][:3])])
-                continue
-            results[tuple(answer["mutant"][:3])] = answer["said"]
-            if out:
-                print(json.dumps(answer), file=out, flush=True)
-            if options.verbose:
-                print(answer["mutant"], answer["said"], file=sys.stderr)
-            if count % 100 == 0:
-                print(f"{count} of {several}, {time.monotonic() - began:.0f} s", file=sys.stderr)
+        with Progress(how_far) as progress, contextlib.closing(answers):
+            for answer in answers:
+                if answer["said"] == "anew":
+                    work[True].append(warm[tuple(answer["mutant"][:3])])
+                    continue
+                results[tuple(answer["mutant"][:3])] = answer["said"]
+                survivors += answer["said"] == "survived"
+                if out:
+                    print(json.dumps(answer), file=out, flush=True)
+                if options.verbose:
+                    progress.print(f"{answer['mutant']} {answer['said']}")
     except KeyboardInterrupt:
+        is_whole = False
         print("Ended early: what wasn't tried isn't counted.", file=sys.stderr)
     done = [(mutant, results[_key(mutant)]) for mutant in mutants if _key(mutant) in results]
     _report(list(_judged(done)))
+    return 0 if is_whole else INTERRUPTED
 
 
 def _answers(
     options: argparse.Namespace, lines: _Lines, paths: list[Path], work: dict[bool, list[Any]]
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any]]:
     for anew, mutants in work.items():
         random.Random(0).shuffle(mutants)  # all workers have about the same to do
         parts = [mutants[number :: options.jobs] for number in range(options.jobs)]
@@ -361,4 +374,4 @@ def _key(mutant: Mutant) -> tuple[Any, ...]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -15,7 +15,7 @@ from pathlib import Path
 from soak_meter import Sample
 from soak_programs import PROGRAMS
 
-__all__ = ["SITUATIONS", "Figures", "Situation", "soak"]
+__all__ = ["SITUATIONS", "Figures", "Situation", "so_far", "soak"]
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
@@ -170,6 +170,18 @@ class Figures:
         return found
 
 
+def so_far(folder: Path, name: str) -> Figures | None:
+    """What the program that runs in a folder has told until now."""
+    try:
+        return Figures(name, SITUATIONS[name], _samples(folder / "program"), 0, "")
+    except FileNotFoundError:
+        return None
+
+
+def _samples(path: Path) -> list[Sample]:
+    return [Sample(**each) for each in json.loads(path.read_text(encoding="utf-8"))]
+
+
 def soak(
     folder: Path, name: str, count: int, seconds: float | None = None, plain: bool = False
 ) -> list[Figures]:
@@ -228,7 +240,7 @@ class _Run:
         path = self.folder / who
         if status or not path.exists():
             raise RuntimeError(f"{self.name}: {who} ended with {status}\n{err[-4000:]}")
-        samples = [Sample(**each) for each in json.loads(path.read_text(encoding="utf-8"))]
+        samples = _samples(path)
         name = self.name if who == "program" else f"{self.name}, {who}"
         return Figures(name, self.situation, samples, status, err)
 
@@ -241,6 +253,7 @@ class _Run:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
+                start_new_session=True,  # a Ctrl-C is for the script that waits
             )
 
     def err(self, who: str) -> Path:

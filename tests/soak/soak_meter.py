@@ -7,7 +7,7 @@ import gc
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -88,10 +88,17 @@ def rounds(step: int = 1) -> Iterator[int]:
         while number < count and (spent := time.monotonic() - begun) < limit:
             if number >= due or spent >= limit * len(samples) / _LOOKS:
                 samples.append(_measured(number, spent))
+                _tell(samples)
                 due = number + max(1, count // _LOOKS)
             yield number
             number += step
     finally:
         samples.append(_measured(number, time.monotonic() - begun))
-        told = json.dumps([asdict(each) for each in samples])
-        Path(os.environ["SOAK_FIGURES"]).write_text(told, encoding="utf-8")
+        _tell(samples)
+
+
+def _tell(samples: Sequence[Sample]) -> None:
+    path = Path(os.environ["SOAK_FIGURES"])
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps([asdict(each) for each in samples]), encoding="utf-8")
+    new.replace(path)

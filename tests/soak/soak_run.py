@@ -7,7 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from soak_kit import SITUATIONS, soak
+sys.path.append(str(Path(__file__).parents[1]))
+
+from long_run import INTERRUPTED, Progress, interruptible
+from soak_kit import SITUATIONS, so_far, soak
 
 
 def main() -> int:
@@ -37,13 +40,27 @@ def main() -> int:
         parser.error(f"no such situation: {', '.join(unknown)}")
     if options.plain:
         names = [name for name in names if not SITUATIONS[name].has_company]
+    interruptible()
     seconds = options.minutes * 60 / len(names) if options.minutes else None
     failed = False
     for name in names:
         # With a limit of time as many as there is time for.
         count = SITUATIONS[name].count * (100 if seconds else 1)
         with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-            for figures in soak(Path(folder), name, count, seconds, options.plain):
+
+            def how_far(name: str = name, count: int = count, folder: str = folder) -> str:
+                figures = so_far(Path(folder), name)
+                done = figures.samples[-1].done if figures is not None else 0
+                return f"{name}: {done:,} of {count:,} {SITUATIONS[name].what}"
+
+            try:
+                with Progress(how_far):
+                    found = soak(Path(folder), name, count, seconds, options.plain)
+            except KeyboardInterrupt:
+                figures = so_far(Path(folder), name)
+                print(f"Ended early: {figures or f'{name} had not begun'}", flush=True)
+                return INTERRUPTED
+            for figures in found:
                 print(figures, flush=True)
                 for grown in figures.grown():
                     failed = True

@@ -274,7 +274,7 @@ def test_what_has_no_runs_is_refused(model):
     with pytest.raises(TypeError, match="not another fetch"):
         tfdbg_cli.trace(model.sess, fetch=model.total)
     with pytest.raises(TraceError, match="has no fetches"), tfdbg_cli.trace(model.sess) as t:
-        del t
+        _ = t
     t = tfdbg_cli.trace(model.sess, model.total, model.feed)
     with pytest.raises(TraceError, match="has not begun"):
         _ = t["h"].value

@@ -83,3 +83,36 @@ watchdog.close()
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "no children\n"
+
+
+def test_a_terminal_that_goes_while_the_line_ui_asks(tmp_path: Path) -> None:
+    script, said = tmp_path / "script.py", tmp_path / "stderr"
+    script.write_text(
+        "import sys\nfrom tfdbg_cli.engines import numpy as tf\n"
+        "tf.Session().run(tf.constant(1.0))\nprint('done', file=sys.stderr)\n"
+    )
+    master, slave = os.openpty()
+    with said.open("wb") as stderr:
+        process = subprocess.Popen(
+            [
+                "sh",
+                "-c",
+                'trap "" HUP; exec "$0" -m tfdbg_cli --ui line "$1"',
+                sys.executable,
+                script,
+            ],
+            stdin=slave,
+            stdout=slave,
+            stderr=stderr,
+            start_new_session=True,
+            env={**os.environ, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
+        )
+    os.close(slave)
+    shown = b""
+    while b"tfdbg> " not in shown:
+        shown += os.read(master, 1 << 16)
+    os.close(master)
+    assert process.wait(60) == 0
+    lines = said.read_text().splitlines()
+    assert "done" in lines
+    assert not [line for line in lines if line != "done" and not line.startswith("tfdbg: ")]

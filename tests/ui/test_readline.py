@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pexpect
 import pytest
 
 pytest.importorskip("readline")
@@ -84,6 +85,25 @@ def test_a_completer_of_the_programs_own_works_again(readline_program: Make) -> 
     shown.type("ze\t\r")
     shown.until("typed 'zebra")
     assert "state kept" in shown.text
+
+
+def test_lines_that_the_program_reads_are_edited_only_if_it_wants_that(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nfrom tfdbg_cli.engines import numpy as tf\n"
+        "session, x = tf.Session(), tf.constant(1.0)\n"
+        "for number in range(2):\n    session.run(x)\n"
+        "    print('readline' in sys.modules, repr(input(f'program{number}> ')))\n"
+        "import readline\nsession.run(x)\nprint(repr(input('program2> ')))\n"
+    )
+    arguments = ["-m", "tfdbg_cli", "--ui", "readline", str(script)]
+    shown = pexpect.spawn(sys.executable, arguments, dimensions=(100, 100), timeout=60)
+    for number, told in enumerate((r"False 'ab\x1b[DX'", r"False 'ab\x1b[DX'", "'aXb'")):
+        while shown.expect_exact(["tfdbg> ", f"program{number}> "]) == 0:
+            shown.send("run\r")
+        shown.send("ab\x1b[DX\r")
+        shown.expect_exact(told)
+    shown.expect_exact(pexpect.EOF)
 
 
 def test_long_output_pauses(readline_program: Make) -> None:

@@ -7,9 +7,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from tfdbg_cli.commands.registry import Argument
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import LazyDocument, Line, Span
 
 __all__ = ["JSON_ARGUMENT", "json_document"]

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from tfdbg_cli.common.files import read_plain
+
 __all__ = ["commit_at", "is_dirty"]
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -55,7 +57,7 @@ def is_dirty(path: Path) -> bool | None:
         return None
     try:
         git_dir = _git_dir(home)
-        index = (git_dir / "index").read_bytes()
+        index = read_plain(git_dir / "index", _LARGEST)
         tree = _tree_of(git_dir, _head(git_dir))
         entries = _read_index(index, len(_head(git_dir)) // 2)
         if tree is not None and _tree([e for e in entries if not e.is_intended]) != tree:
@@ -78,26 +80,30 @@ def _home(path: Path) -> Path | None:
     )
 
 
+def _text(path: Path) -> str:
+    return read_plain(path, _LARGEST).decode()
+
+
 def _git_dir(home: Path) -> Path:
     """The repository's folder; of linked work trees and submodules a file names it."""
     if home.is_dir():
         return home
-    return home.parent / home.read_text(encoding="utf-8").partition("gitdir:")[2].strip()
+    return home.parent / _text(home).partition("gitdir:")[2].strip()
 
 
 def _head(git_dir: Path) -> str:
-    head = (git_dir / "HEAD").read_text(encoding="ascii").strip()
+    head = _text(git_dir / "HEAD").strip()
     if not head.startswith("ref:"):
         return head if _HASH.fullmatch(head) else ""
     ref = head.partition(":")[2].strip()
     shared = git_dir / "commondir"
-    common = git_dir / shared.read_text(encoding="utf-8").strip() if shared.exists() else git_dir
+    common = git_dir / _text(shared).strip() if shared.exists() else git_dir
     for base in (git_dir, common):
         if (base / ref).is_file():
-            found = (base / ref).read_text(encoding="ascii").strip()
+            found = _text(base / ref).strip()
             return found if _HASH.fullmatch(found) else ""
     packed = common / "packed-refs"
-    lines = packed.read_text(encoding="utf-8").splitlines() if packed.is_file() else []
+    lines = _text(packed).splitlines() if packed.is_file() else []
     return next((line.split()[0] for line in lines if line.endswith(f" {ref}")), "")
 
 
@@ -116,12 +122,12 @@ class _Entry(NamedTuple):
 def _tree_of(git_dir: Path, commit: str) -> bytes | None:
     """The hash of a commit's tree; ``None``: the commit is in a pack, which isn't read."""
     shared = git_dir / "commondir"
-    common = git_dir / shared.read_text(encoding="utf-8").strip() if shared.exists() else git_dir
+    common = git_dir / _text(shared).strip() if shared.exists() else git_dir
     path = common / "objects" / commit[:2] / commit[2:]
     if not commit or not path.is_file():
         return None
     # Its head is enough: a few bytes of a damaged object may stand for gigabytes.
-    head = zlib.decompressobj().decompress(path.read_bytes(), _HEAD)
+    head = zlib.decompressobj().decompress(read_plain(path, _LARGEST), _HEAD)
     words = head.partition(b"\0")[2].split(maxsplit=2)
     return bytes.fromhex(words[1].decode("ascii"))
 
@@ -224,5 +230,5 @@ def _is_changed(top: Path, entry: _Entry) -> bool:
         return True
     if (is_of_size and when == entry.modified) or found.st_size > _LARGEST:
         return False
-    content = path.read_bytes() if kind == stat.S_IFREG else os.fsencode(os.readlink(path))
+    content = read_plain(path, _LARGEST) if kind == stat.S_IFREG else os.fsencode(os.readlink(path))
     return _hashed(b"blob", content, len(entry.content)) != entry.content

@@ -1,8 +1,9 @@
-"""Files that are replaced whole or not at all."""
+"""Files that are replaced whole or not at all, and files that are read without being asked for."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import tempfile
@@ -12,15 +13,19 @@ from typing import IO
 
 from tfdbg_cli.common.errors import UserError, one_line
 
-__all__ = ["lines_of", "replacing"]
+__all__ = ["RefusedError", "lines_of", "open_at_once", "read_plain", "replacing"]
 
 
 @contextlib.contextmanager
-def replacing(path: str) -> Iterator[IO[bytes]]:
+def replacing(path: str, *, is_private: bool = False) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of ``path`` when the block ends well, and only then.
 
     Something that is no regular file (``/dev/stderr``, a FIFO) is written to directly. Of a link,
     the file that it points to is replaced.
+
+    Args:
+        path: of the file.
+        is_private: nobody but the user may read it.
 
     Raises:
         OSError: the file can't be written.
@@ -35,14 +40,48 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
+        if not is_private:  # as it is now
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+class RefusedError(OSError):
+    """A file that isn't read without being asked for."""
+
+
+def open_at_once(path: str, flags: int) -> int:
+    """An opener for `open` that waits for nobody, were it a FIFO."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def read_plain(path: str | os.PathLike[str], most: int, *, is_end: bool = False) -> bytes:
+    """The bytes of a file that nobody has asked for by name: it may be anything.
+
+    Args:
+        path: a plain file, or a link to one: never a device or a FIFO, which have no end.
+        most: bytes.
+        is_end: of a larger file its end is read.
+
+    Raises:
+        RefusedError: it is no plain file, or larger.
+        OSError: it can't be read.
+        ValueError: ``path`` is no path.
+    """
+    with open(path, "rb", opener=open_at_once) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise RefusedError(errno.EINVAL, "it is no plain file")
+        if status.st_size > most:
+            if not is_end:
+                raise RefusedError(errno.EFBIG, f"it has more than {most} bytes")
+            file.seek(-most, os.SEEK_END)
+        return file.read(min(most, status.st_size) or most)
 
 
 def lines_of(path: str) -> list[str]:

@@ -21,11 +21,13 @@ from tfdbg_cli.common.fields import (
     to_regex,
     to_share,
 )
-from tfdbg_cli.common.files import replacing
+from tfdbg_cli.common.files import read_plain, replacing
 from tfdbg_cli.common.traits import all_traits
 
 __all__ = ["FIELDS", "Settings", "all_fields", "default_config_path"]
 
+# Bytes of the file.
+_LARGEST = 1 << 20
 # The entries of the file that hold the aliases and the user's own keys.
 _ALIASES = "aliases"
 _KEYS = "keys"
@@ -159,9 +161,10 @@ class Settings:
     def _read(self, path: Path) -> None:
         """Take what the file says; what can't be used is left out, and said."""
         try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
+            stored = json.loads(read_plain(path, _LARGEST))
         except (OSError, ValueError, RecursionError) as error:
-            self.warn(f"Settings file {path} is not used: {one_line(error)}.")
+            why = getattr(error, "strerror", None) or one_line(error)
+            self.warn(f"Settings file {path} is not used: {why}.")
             return
         if not isinstance(stored, dict):
             self.warn(f"Settings file {path} is not used: it holds no JSON object.")
@@ -268,9 +271,12 @@ class Settings:
             return
         stored: Any = {}
         try:
-            stored = json.loads(self.path.read_text(encoding="utf-8"))
-        except OSError:
-            pass  # there is none yet
+            stored = json.loads(read_plain(self.path, _LARGEST))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            self._warn_unkept(error)  # whatever is there stays
+            return
         except (ValueError, RecursionError):
             stored = None
         if not isinstance(stored, dict):
@@ -290,11 +296,14 @@ class Settings:
             with replacing(str(self.path)) as file:
                 file.write((json.dumps(stored, indent=2) + "\n").encode())
         except OSError as error:
-            why = error.strerror or error
-            self.warn(f"{self.path} can't be written: {why}; settings hold for this session only.")
+            self._warn_unkept(error)
         else:
             self._of_session.difference_update(names)
             self._new_aliases.difference_update(aliases)
+
+    def _warn_unkept(self, error: OSError) -> None:
+        why = error.strerror or error
+        self.warn(f"{self.path} can't be written: {why}; settings hold for this session only.")
 
     @property
     def aliases(self) -> Mapping[str, str]:

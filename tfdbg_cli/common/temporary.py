@@ -167,12 +167,12 @@ def _remove_orphan(folder: str) -> None:
     with contextlib.suppress(OSError):
         if os.lstat(folder).st_uid != os.getuid():
             return
-        lock = os.open(os.path.join(folder, _OWNER), os.O_RDWR | os.O_NOFOLLOW)
+        lock = os.open(os.path.join(folder, _OWNER), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if somebody has it
             try:
                 os.kill(int(os.read(lock, 20)), 0)
-            except (ProcessLookupError, ValueError):
+            except (ProcessLookupError, ValueError, OverflowError):
                 shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(lock)

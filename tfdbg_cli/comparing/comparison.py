@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError, one_line
 from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.comparing.alignment import Pair

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from math import prod
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.comparing.gaps import Gap
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump

@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.dumps.dtypes import LAYOUTS, blocks, name_of
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
@@ -24,8 +23,6 @@ __all__ = [
     "largest",
     "ulps",
 ]
-
-_Array = np.ndarray[Any, Any]
 
 #: How far two arrays may be apart, if the largest absolute value of the first one is so much.
 Allowed = Callable[[float], float]
@@ -130,7 +127,7 @@ def gap(first: Any, second: Any, allowed: Allowed | None = None) -> Gap:
         return _float_gap(one, other, allowed)
 
 
-def _same_bytes(one: _Array, other: _Array) -> bool:
+def _same_bytes(one: Array, other: Array) -> bool:
     """Whether two arrays of one dtype are equal bit for bit; ``False``: they may be equal yet."""
     if one.dtype.hasobject or not (one.flags.c_contiguous and other.flags.c_contiguous):
         return False
@@ -150,7 +147,7 @@ def _same_bytes(one: _Array, other: _Array) -> bool:
     return True
 
 
-def _exact_gap(one: _Array, other: _Array) -> Gap:
+def _exact_gap(one: Array, other: Array) -> Gap:
     """Whole numbers, booleans, strings: an element is the same, or it isn't."""
     differing, most, scale = 0, 0.0, 0.0
     is_number = dtype_kind(one.dtype) != "string"
@@ -165,9 +162,9 @@ def _exact_gap(one: _Array, other: _Array) -> Gap:
     return Gap(one.size, not differing, most, scale, differing)
 
 
-def _float_gap(one: _Array, other: _Array, allowed: Allowed | None) -> Gap:
+def _float_gap(one: Array, other: Array, allowed: Allowed | None) -> Gap:
     most, scale, differing, is_bad = 0.0, 0.0, 0, False
-    room: _Array = np.empty(0)
+    room: Array = np.empty(0)
     pieces = seen = 0
     for left, right in _pairs(one, other):
         pieces, seen = pieces + 1, seen + left.size
@@ -199,7 +196,7 @@ def _float_gap(one: _Array, other: _Array, allowed: Allowed | None) -> Gap:
     return _float_gap(one, other, None)  # what came later is larger
 
 
-def _gap_of_some(left: _Array, right: _Array, apart: _Array) -> tuple[float, float, int, bool]:
+def _gap_of_some(left: Array, right: Array, apart: Array) -> tuple[float, float, int, bool]:
     """How far the finite elements are apart, their scale, how many differ, whether one is bad."""
     both = np.isfinite(left) & np.isfinite(right)
     differing = int(np.count_nonzero(~(both | _same(left, right))))
@@ -212,14 +209,14 @@ def _gap_of_some(left: _Array, right: _Array, apart: _Array) -> tuple[float, flo
     return most, scale, differing, is_bad
 
 
-def _most(values: _Array) -> float:
+def _most(values: Array) -> float:
     """The largest absolute value; nan or infinite where an element is."""
     if values.dtype.kind != "f":
         return float(np.abs(values).max())
     return max(float(np.maximum.reduce(values)), -float(np.minimum.reduce(values)))
 
 
-def _scale(values: _Array) -> float:
+def _scale(values: Array) -> float:
     """The largest absolute value of the finite elements."""
     most = _most(values)
     if math.isfinite(most):
@@ -227,13 +224,13 @@ def _scale(values: _Array) -> float:
     return float(np.abs(values[np.isfinite(values)]).max(initial=0))
 
 
-def _same(left: _Array, right: _Array) -> _Array:
+def _same(left: Array, right: Array) -> Array:
     """Where two arrays of numbers are equal, nan to nan as well."""
-    equal: _Array = left == right
+    equal: Array = left == right
     return equal if equal.all() else equal | (np.isnan(left) & np.isnan(right))
 
 
-def _apart(left: _Array, right: _Array) -> _Array:
+def _apart(left: Array, right: Array) -> Array:
     """How far elements are apart; of whole numbers exactly, if both are signed or both aren't."""
     kinds = left.dtype.kind + right.dtype.kind
     if kinds in ("ii", "uu"):
@@ -246,13 +243,13 @@ def _apart(left: _Array, right: _Array) -> _Array:
     return np.asarray(np.abs(left - right))
 
 
-def _pairs(one: _Array, other: _Array) -> Iterator[tuple[_Array, _Array]]:
+def _pairs(one: Array, other: Array) -> Iterator[tuple[Array, Array]]:
     """Both in pieces, in dtypes that NumPy can compute with."""
     for left, right in _blocks(one, other):
         yield widened(left), widened(right)
 
 
-def _blocks(one: _Array, other: _Array) -> Iterator[tuple[_Array, _Array]]:
+def _blocks(one: Array, other: Array) -> Iterator[tuple[Array, Array]]:
     if one.flags.c_contiguous != other.flags.c_contiguous:
         one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
     for left, right in zip(blocks(one, _PIECE), blocks(other, _PIECE), strict=True):
@@ -260,7 +257,7 @@ def _blocks(one: _Array, other: _Array) -> Iterator[tuple[_Array, _Array]]:
             yield left, right
 
 
-def beyond(first: _Array, second: _Array, limit: float) -> int:
+def beyond(first: Array, second: Array, limit: float) -> int:
     """How many elements are farther apart than a limit, or bad in one array only."""
     count = 0
     with np.errstate(all="ignore"):
@@ -270,7 +267,7 @@ def beyond(first: _Array, second: _Array, limit: float) -> int:
     return count
 
 
-def difference(first: _Array, second: _Array) -> Difference:
+def difference(first: Array, second: Array) -> Difference:
     """All that is told of two arrays of one shape, of numbers or booleans."""
     differing = flips = 0
     most = relative = 0.0
@@ -306,13 +303,13 @@ def difference(first: _Array, second: _Array) -> Difference:
     return Difference(differing, first.size, most, relative, farthest, cosine, flips)
 
 
-def _wide(values: _Array) -> _Array:
+def _wide(values: Array) -> Array:
     """The same numbers with room for their differences and squares."""
     plain = widened(values)
     return plain.astype(np.complex128 if plain.dtype.kind == "c" else np.float64)
 
 
-def ulps(one: _Array, other: _Array) -> _Array | None:
+def ulps(one: Array, other: Array) -> Array | None:
     """How many numbers of the coarser dtype lie between each two elements.
 
     Returns:
@@ -339,7 +336,7 @@ def ulps(one: _Array, other: _Array) -> _Array | None:
     return np.where(is_beyond & (far >= 2.0**63), most, np.abs(apart))
 
 
-def delta(first: _Array, second: _Array) -> _Array:
+def delta(first: Array, second: Array) -> Array:
     """The second array minus the first; 0 where both are infinite or not a number alike."""
     left, right = widened(first), widened(second)
     with np.errstate(all="ignore"):
@@ -349,7 +346,7 @@ def delta(first: _Array, second: _Array) -> _Array:
         return np.where(_same(left, right), 0, np.asarray(right - left))
 
 
-def largest(first: _Array, second: _Array, count: int) -> list[tuple[int, ...]]:
+def largest(first: Array, second: Array, count: int) -> list[tuple[int, ...]]:
     """The indices of the elements that are farthest apart, those that are bad in one only first.
 
     Args:
@@ -369,6 +366,6 @@ def largest(first: _Array, second: _Array, count: int) -> list[tuple[int, ...]]:
     return [tuple(int(i) for i in np.unravel_index(at, first.shape)) for at in chosen]
 
 
-def _top(flat: _Array, count: int) -> _Array:
+def _top(flat: Array, count: int) -> Array:
     found = np.argpartition(flat, -count)[-count:]
     return found[np.argsort(-flat[found], kind="stable")]

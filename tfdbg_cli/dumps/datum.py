@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dtypes import name_of
 
 __all__ = ["Datum", "InconvertibleTensorProto", "number_executions"]

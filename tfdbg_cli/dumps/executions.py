@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node
 

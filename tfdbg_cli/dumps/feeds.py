@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.dumps.proto.tensor_proto import string_elements
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tfdbg_cli.common.errors import DumpError, UserError
+from tfdbg_cli.common.files import open_at_once
 
 __all__ = [
     "Chunk",
     "Reader",
     "is_inside",
     "make_folder",
-    "open_at_once",
     "read_file",
     "read_part",
     "readers",
@@ -105,11 +105,6 @@ def read_part(
     if reader is not None:
         return memoryview(bytearray(reader(start, end)))
     return read_file(path, root)[start:end]
-
-
-def open_at_once(path: str, flags: int) -> int:
-    """An opener for `open` that waits for nobody, were it a FIFO."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def write_error(path: str | os.PathLike[str], error: OSError) -> UserError:

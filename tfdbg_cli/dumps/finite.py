@@ -8,13 +8,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.dumps.dtypes import LAYOUTS, Layout, blocks
 
 __all__ = ["all_finite", "count_bad", "finite_test"]
-
-_Array = np.ndarray[Any, Any]
 
 # A piece stays in a core's own cache while it is looked at.
 _PIECE_BYTES = 1 << 20
@@ -23,10 +20,8 @@ _SHARED_BYTES = 1 << 25
 _SHARE_BYTES = 1 << 22
 _MOST_THREADS = 16
 
-_max = np.maximum.reduce
 
-
-def all_finite(values: _Array) -> bool:
+def all_finite(values: Array) -> bool:
     """Whether an array has no nan and no infinity. A large one is looked at on all cores.
 
     Args:
@@ -43,7 +38,7 @@ def all_finite(values: _Array) -> bool:
     return _all_in_threads(values.reshape(-1), lambda part: all(map(test, blocks(part, step))))
 
 
-def _all_in_threads(flat: _Array, test: Callable[[_Array], bool]) -> bool:
+def _all_in_threads(flat: Array, test: Callable[[Array], bool]) -> bool:
     """Whether something is true of all parts of a large array."""
     share = max(_SHARE_BYTES // flat.itemsize, 1)
     starts = list(range(0, flat.size, share))[::-1]
@@ -81,7 +76,7 @@ def _cores() -> int:
 
 
 @functools.cache
-def finite_test(dtype: np.dtype[Any]) -> Callable[[_Array], bool] | None:
+def finite_test(dtype: np.dtype[Any]) -> Callable[[Array], bool] | None:
     """A function that says of a 1-d array of a dtype whether it is finite.
 
     Returns:
@@ -101,11 +96,11 @@ def finite_test(dtype: np.dtype[Any]) -> Callable[[_Array], bool] | None:
     return _by_value if dtype.kind in "fc" else None
 
 
-def _by_value(flat: _Array) -> bool:
+def _by_value(flat: Array) -> bool:
     return bool(np.isfinite(flat).all())
 
 
-def _by_bits(layout: Layout, flat: _Array) -> bool:
+def _by_bits(layout: Layout, flat: Array) -> bool:
     """The same for types that NumPy computes element by element, or doesn't know.
 
     As signed integers, the largest bits are those of the largest positive element; as unsigned
@@ -115,11 +110,11 @@ def _by_bits(layout: Layout, flat: _Array) -> bool:
     bits, signed = flat.view(f"u{size}"), flat.view(f"i{size}")
     sign = 1 << layout.exponent + layout.mantissa
     if layout.special == "scale":
-        return int(_max(bits)) < 255
+        return int(np.maximum.reduce(bits)) < 255
     if layout.special == "fnuz":
         return int(np.minimum.reduce(signed)) > -sign
     bad = sign - (1 << layout.mantissa if layout.special == "ieee" else 1)
-    return int(_max(signed)) < bad and int(_max(bits)) < sign + bad
+    return int(np.maximum.reduce(signed)) < bad and int(np.maximum.reduce(bits)) < sign + bad
 
 
 def count_bad(array: np.ndarray[Any, Any]) -> tuple[int, int, int]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-import numpy as np
+from tfdbg_cli.common.arrays import np
 
 __all__ = ["ShardPlace", "is_complete", "joined"]
 

@@ -7,14 +7,13 @@ import io
 import linecache
 import os
 import re
-import stat
 import sys
 import time
 import tokenize
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tfdbg_cli.dumps.files import open_at_once
+from tfdbg_cli.common.files import RefusedError, open_at_once, read_plain
 
 __all__ = [
     "CHANGED",
@@ -32,6 +31,8 @@ CHANGED = "changed on disk since the program started: this may not be the text t
 # Modules are read before somebody asks only as long as that stays unnoticeable.
 _MOST_FILES = 500
 _LARGEST_FILE = 1 << 20
+# What somebody asks for may be larger.
+_LARGEST_SOURCE = 1 << 26
 
 # When and where the debugger was loaded: with its launcher, before the program's first line.
 _STARTED = time.time()
@@ -76,7 +77,14 @@ def decode_source(data: bytes) -> str | None:
     encoding = "utf-8"
     with contextlib.suppress(SyntaxError):  # an unknown encoding, or bytes that aren't UTF-8
         encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
-    return data.decode(encoding, "replace").removeprefix("\ufeff")
+    try:
+        text = data.decode(encoding, "replace")
+    except (
+        LookupError,
+        UnicodeError,
+    ):  # no encoding of texts (rot13), or one that replaces nothing
+        text = data.decode("utf-8", "replace")
+    return text.removeprefix("\ufeff")
 
 
 def keep_source(path: str, data: bytes) -> None:
@@ -143,11 +151,10 @@ def live_source(path: str) -> SourceText | None:
 def _read(path: str) -> SourceText | None:
     place = path if os.path.isabs(path) else os.path.join(_FOLDER, path)
     try:
-        with open(place, "rb", opener=open_at_once) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):  # a device has no end
-                return None
-            data = file.read()
+        data = read_plain(place, _LARGEST_SOURCE)
+        status = os.stat(place)
+    except RefusedError:  # nor may linecache read it
+        return _from_elsewhere(path) if path in linecache.cache else None
     except (OSError, ValueError):
         return _from_elsewhere(path)
     text = decode_source(data)
@@ -159,7 +166,8 @@ def _read(path: str) -> SourceText | None:
 
 def _from_elsewhere(path: str) -> SourceText | None:
     # linecache would search sys.path for a relative path and read another file of that name.
-    if os.path.isabs(path) or path in linecache.cache:
+    # What `python -c` runs isn't the only text that is called so; Python 3.13 puts it there.
+    if os.path.isabs(path) or (path in linecache.cache and path != "<string>"):
         lines = linecache.getlines(path)
         if lines:
             return SourceText(split_source("".join(lines)))
@@ -179,7 +187,7 @@ def _is_compiled(path: str, status: os.stat_result) -> bool:
         names = getattr(module, "__dict__", {})
         if names.get("__file__") == path and isinstance(names.get("__cached__"), str):
             with contextlib.suppress(OSError):
-                with open(names["__cached__"], "rb") as file:
+                with open(names["__cached__"], "rb", opener=open_at_once) as file:
                     head = file.read(16)
                 mtime = int(status.st_mtime) & 0xFFFFFFFF
                 size = status.st_size & 0xFFFFFFFF

@@ -12,8 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.dumps.datum import Datum
 

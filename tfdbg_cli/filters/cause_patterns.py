@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of, parse_tensor_name
 from tfdbg_cli.filters.lineage import TensorLineage, floats

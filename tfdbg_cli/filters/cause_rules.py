@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.filters.magnitude import largest_number
 
 __all__ = ["BINARY", "BY_ELEMENT", "RULES", "Case"]
-
-_Array = np.ndarray[Any, Any]
 
 
 class Case(NamedTuple):
@@ -25,12 +23,12 @@ class Case(NamedTuple):
         places: the indices of the bad elements, an array for each axis.
     """
 
-    made: _Array
-    given: Sequence[_Array | None]
+    made: Array
+    given: Sequence[Array | None]
     dtype: str
-    places: tuple[_Array, ...]
+    places: tuple[Array, ...]
 
-    def at(self, mask: _Array) -> str:
+    def at(self, mask: Array) -> str:
         """``at [1, 2]``, ``at 3 elements, the first at [1, 2]``."""
         count = int(np.count_nonzero(mask))
         if not self.places:
@@ -45,7 +43,7 @@ class Case(NamedTuple):
         )
 
 
-_Found = Iterator[tuple[str, str, _Array]]
+_Found = Iterator[tuple[str, str, Array]]
 
 
 def _positions(lowest: float, name: str, edge: str) -> Callable[[Case], _Found]:
@@ -61,7 +59,7 @@ def _positions(lowest: float, name: str, edge: str) -> Callable[[Case], _Found]:
     return find
 
 
-def _is(case: Case, number: int, value: float | None = None, below: float = np.inf) -> _Array:
+def _is(case: Case, number: int, value: float | None = None, below: float = math.inf) -> Array:
     """Where an input is a number, or below one; everywhere, if it isn't known."""
     if not case.known(number):
         return np.ones(case.made.shape, bool)
@@ -151,13 +149,13 @@ def _exponentials(name: str, logarithm: Callable[[float], float]) -> Callable[[C
     return find
 
 
-def _beyond(exact: _Array, dtype: str) -> _Array:
+def _beyond(exact: Array, dtype: str) -> Array:
     largest = largest_number(dtype)
     # Numbers up to half a unit above the largest one are rounded to it.
     return np.isinf(exact) if largest is None else np.abs(exact) > largest
 
 
-def _overflows(case: Case, compute: Callable[..., _Array] | None) -> _Found:
+def _overflows(case: Case, compute: Callable[..., Array] | None) -> _Found:
     """Infinities out of finite numbers."""
     at = np.isinf(case.made)
     if compute is not None and all(each is not None for each in case.given):
@@ -223,13 +221,13 @@ RULES: Mapping[str, Callable[[Case], _Found]] = {
     "asin": _domain("asin", -1, 1),
     "acos": _domain("acos", -1, 1),
     "atanh": _domain("atanh", -1, 1),
-    "acosh": _domain("acosh", 1, np.inf),
+    "acosh": _domain("acosh", 1, math.inf),
     "div": _divisions,
     "mod": _remainders,
     "reciprocal": _inverses,
     "pow": _powers,
-    "exp": _exponentials("exp", np.log),
-    "exp2": _exponentials("exp2", np.log2),
+    "exp": _exponentials("exp", math.log),
+    "exp2": _exponentials("exp2", math.log2),
     "add": _sums(1),
     "sub": _sums(-1),
     "mul": _products,

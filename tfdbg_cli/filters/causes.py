@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.filters.cause_patterns import Makers, constant
@@ -15,8 +14,6 @@ from tfdbg_cli.filters.lineage import TensorLineage, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 
 __all__ = ["ADVICE", "Cause", "cause_of"]
-
-_Array = np.ndarray[Any, Any]
 
 # Values of more elements aren't looked at: the first screen is there at once.
 _MOST = 1 << 26
@@ -114,7 +111,7 @@ class _Input:
         self.is_sure = self.value is not None or lineage.dump.lists_only_bad
 
 
-def _whole_numbers(datum: Datum) -> _Array | None:
+def _whole_numbers(datum: Datum) -> Array | None:
     value = np.asarray(value_of(datum))
     return value.astype(np.float64) if value.dtype.kind in "iub" else None
 
@@ -126,7 +123,7 @@ def _from_outside(datum: Datum, is_weight: bool) -> Cause:
     return Cause("batch", f"it came in from outside ({name})", ADVICE["batch"])
 
 
-def _of_rows(meaning: str, made: _Array, given: _Array | None) -> Cause | None:
+def _of_rows(meaning: str, made: Array, given: Array | None) -> Cause | None:
     """Of results that are one for many elements."""
     if given is None:
         return None
@@ -158,13 +155,13 @@ def _by_rules(
     makers: Makers,
     node: Node,
     meaning: str,
-    made: _Array,
+    made: Array,
     inputs: Sequence[_Input],
     dtype: str,
 ) -> Cause | None:
     bad = ~np.isfinite(made)
     places = np.nonzero(bad) if made.ndim else ()
-    given: list[_Array | None] = [each.value for each in inputs]
+    given: list[Array | None] = [each.value for each in inputs]
     if meaning in BY_ELEMENT:
         try:
             given = [None if x is None else np.broadcast_to(x, made.shape)[bad] for x in given]

@@ -6,8 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.dumps.ancestry import Ancestry

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.dumps.dump import Datum, Dump
@@ -21,8 +20,6 @@ __all__ = [
     "overflow_risk",
     "vanishing",
 ]
-
-_Array = np.ndarray[Any, Any]
 
 # The thresholds are settings, of the same names in lower case, and documented there.
 _DEFAULTS = {field.name: field.default for field in FIELDS}
@@ -154,7 +151,7 @@ def _is_zero(value: Any) -> bool:
     return array is not None and array.size > 0 and not any(bool(b.any()) for b in blocks(array))
 
 
-def _numbers(value: Any) -> _Array | None:
+def _numbers(value: Any) -> Array | None:
     """A value if it is an array of floating point or complex numbers."""
     if not isinstance(value, np.ndarray | np.generic):
         return None
@@ -168,7 +165,7 @@ def _dtype(datum: Datum, tensor: Any) -> str:
     return told if told in _LARGEST else np.asarray(tensor).dtype.name
 
 
-def _finite(value: Any) -> Iterator[_Array]:
+def _finite(value: Any) -> Iterator[Array]:
     """The finite elements in blocks, of complex numbers their absolute values, as wide floats."""
     array = _numbers(value)
     if array is None:
@@ -184,7 +181,7 @@ def _finite(value: Any) -> Iterator[_Array]:
         yield block if is_finite.all() else block[is_finite]
 
 
-def _unmasked(datum: Datum, value: Any) -> Iterator[_Array]:
+def _unmasked(datum: Datum, value: Any) -> Iterator[Array]:
     """The same without the elements of masks."""
     largest = largest_number(_dtype(datum, value))
     if largest is None:
@@ -195,5 +192,5 @@ def _unmasked(datum: Datum, value: Any) -> Iterator[_Array]:
         yield block[block > lowest] if block.size and block.min() <= lowest else block
 
 
-def _largest(block: _Array) -> float:
+def _largest(block: Array) -> float:
     return max(float(block.max()), -float(block.min())) if block.size else 0.0

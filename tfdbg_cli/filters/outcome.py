@@ -6,8 +6,7 @@ import re
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.traits import OpRoles
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import split_tensor_name

@@ -92,7 +92,10 @@ class FilterRegistry:
 
     def summary(self, name: str) -> str:
         """The first line of a filter's docstring; empty where it has none, or isn't loaded yet."""
-        lines = (getattr(self._filters.get(name), "__doc__", None) or "").strip().splitlines()
+        found = self._filters.get(name)
+        # None itself has a docstring since Python 3.13.
+        said = None if found is None else getattr(found, "__doc__", None)
+        lines = (said or "").strip().splitlines()
         return lines[0].strip() if lines else ""
 
     def predicate(self, name: str) -> Predicate:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CANNOT_OPEN", "remove_frames", "run_module", "run_script"]
 
+# What is imported later, by functions: no module's import brings it.
+_LATER = ("numpy", "pdb", "bdb", "cmd", "code", "codeop")
 # They import nothing of the program's.
 _ROOMS = (
     *("common", "net", "dumps", "tensors", "filters", "stepping", "commands", "ui", "sessions"),
@@ -95,21 +97,16 @@ def run_module(
 
 def _set_path0(directory: str, insert: bool = False) -> None:
     """Replace the entry that python made for the debugger; with ``-P`` it has made none."""
+    _uncover(directory)
     if insert or start.IS_PATH_CLEAN:
         sys.path.insert(0, directory)
     elif not sys.flags.safe_path:
         sys.path[:1] = [directory]
-    _uncover(directory)
 
 
 def _uncover(directory: str) -> None:
     """Let the program import modules of its own whose names the debugger has used already."""
-    hidden = {
-        name
-        for name in sys.modules.keys() - start.AT_START
-        if "." not in name and name != _PACKAGE and _has_module(directory, name)
-    }
-    if not hidden:
+    if not _hidden(directory, {*sys.modules, *_LATER}):
         return
     # What we import later is to be the installation's, too.
     for room in _ROOMS:
@@ -117,15 +114,27 @@ def _uncover(directory: str) -> None:
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             with contextlib.suppress(ImportError):  # of another system
                 importlib.import_module(found.name)
+    for name in _LATER:
+        importlib.import_module(name)
+    hidden = _hidden(directory, set(sys.modules))
     for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
         del sys.modules[name]
+
+
+def _hidden(directory: str, names: set[str]) -> set[str]:
+    """Those of some names, used by the debugger, that modules of a folder have."""
+    return {
+        name
+        for name in names - start.AT_START
+        if "." not in name and name != _PACKAGE and _has_module(directory, name)
+    }
 
 
 def _has_module(directory: str, name: str) -> bool:
     """Whether a folder has a module or a package (no mere folder) of a name, other than ours."""
     spec = PathFinder.find_spec(name, [directory])
     origin = spec.origin if spec is not None else None
-    return origin is not None and origin != getattr(sys.modules[name], "__file__", None)
+    return origin is not None and origin != getattr(sys.modules.get(name), "__file__", None)
 
 
 def _load_file(filename: str, source: bytes) -> tuple[CodeType, ModuleType]:

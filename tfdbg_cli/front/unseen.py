@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.sources import user_frame
-from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.front.import_hook import ImportHook
 
 __all__ = ["SEEN", "UNSEEN", "Unseen"]

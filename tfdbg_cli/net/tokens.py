@@ -14,6 +14,7 @@ from typing import NamedTuple
 import platformdirs
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.files import read_plain
 from tfdbg_cli.common.temporary import at_death
 from tfdbg_cli.net.address import Address, is_listening, parse_address
 
@@ -112,8 +113,7 @@ def remove_dead_tickets() -> None:
 
 def _read(path: Path) -> Ticket | None:
     try:
-        with path.open(encoding="utf-8") as file:
-            lines = file.read(_LONGEST).splitlines()
+        lines = read_plain(path, _LONGEST).decode().splitlines()
     except (OSError, ValueError):
         return None
     token = lines[0].strip() if lines else ""

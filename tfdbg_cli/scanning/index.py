@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.files import open_at_once
 from tfdbg_cli.common.temporary import make_folder, passing_folder, remove_folder
-from tfdbg_cli.dumps.files import is_inside, open_at_once, write_error
+from tfdbg_cli.dumps.files import is_inside, write_error
 from tfdbg_cli.dumps.remote.systems import is_remote, remote_files
 from tfdbg_cli.dumps.run_folder.json_fields import is_whole, parse_json, sealed
 from tfdbg_cli.scanning.tree import Folder

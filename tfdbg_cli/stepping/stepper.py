@@ -6,9 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
@@ -171,7 +169,7 @@ class Stepper(ABC):
             KeyError: there is none (see `has`).
         """
 
-    def as_array(self, value: Any) -> NDArray[Any] | None:
+    def as_array(self, value: Any) -> Array | None:
         """What `value` or `original` has given as an array; ``None`` where it can't be one."""
         if value is None:
             return None

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.elements import node_name_of, parse_execution, parse_tensor_name
 from tfdbg_cli.stepping.breakpoints import Breakpoints

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import ElementStep
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.finite import count_bad, finite_test

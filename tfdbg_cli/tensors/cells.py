@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 from abc import ABC, abstractmethod
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.tensors.digits import DIGITS, in_floats, in_integers
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 from tfdbg_cli.tensors.ranges import Ranges
 
 __all__ = ["ElementFormat", "bytes_text", "cells_for", "extras_of", "roles_of", "sample_of"]
-
-_Array = np.ndarray[Any, Any]
 
 # The dtypes that NumPy leaves out of an array's text.
 _IMPLIED = ("float64", "int64", "bool", "complex128")
@@ -40,8 +38,7 @@ _CLOSE = {4: 2.0**-3, 8: 1e7, **dict.fromkeys((12, 16), 1e7)}
 
 # What a longdouble of an exponent is multiplied by so that all digits that are shown of it, with an
 # exponent, are before the point.
-_LEAST_EXPONENT = -38
-_UNITS = np.array([np.longdouble(f"1e{DIGITS - at}") for at in range(_LEAST_EXPONENT, 40)])
+_EXPONENTS = range(-38, 40)
 
 
 def bytes_text(data: bytes, is_cut: bool = False) -> str:
@@ -70,15 +67,15 @@ class ElementFormat(ABC):
     width: int
 
     @abstractmethod
-    def texts(self, row: _Array) -> list[str]:
+    def texts(self, row: Array) -> list[str]:
         """The text of each element of a 1-d array."""
 
-    def may_show(self, needle: str, row: _Array) -> _Array:
+    def may_show(self, needle: str, row: Array) -> Array:
         """Which elements of a 1-d array may show a needle (see `tfdbg_cli.tensors.digits`)."""
         return np.ones(row.shape, bool)
 
 
-def sample_of(values: _Array) -> _Array:
+def sample_of(values: Array) -> Array:
     """Up to some thousand elements, 1-d; of a large array from a few dozen places only."""
     if values.size <= _SAMPLE_ALL:
         return values.reshape(-1)
@@ -96,7 +93,7 @@ def sample_of(values: _Array) -> _Array:
     )
 
 
-def cells_for(sample: _Array, alone: bool = False) -> ElementFormat:
+def cells_for(sample: Array, alone: bool = False) -> ElementFormat:
     """The format that suits a sample.
 
     Args:
@@ -117,7 +114,7 @@ def cells_for(sample: _Array, alone: bool = False) -> ElementFormat:
     return _ObjectCells(sample, alone)
 
 
-def roles_of(row: _Array, ranges: Ranges | None) -> list[str] | None:
+def roles_of(row: Array, ranges: Ranges | None) -> list[str] | None:
     """The role of each element of a 1-d array: ``nan``, ``inf``, ``highlight`` or none.
 
     Returns:
@@ -142,19 +139,19 @@ def roles_of(row: _Array, ranges: Ranges | None) -> list[str] | None:
 class _BoolCells(ElementFormat):
     width = 5
 
-    def texts(self, row: _Array) -> list[str]:
+    def texts(self, row: Array) -> list[str]:
         return [" True" if value else "False" for value in row.tolist()]
 
 
 class _IntCells(ElementFormat):
-    def __init__(self, sample: _Array) -> None:
+    def __init__(self, sample: Array) -> None:
         self.width = max(len(str(sample.max())), len(str(sample.min())))
 
-    def texts(self, row: _Array) -> list[str]:
+    def texts(self, row: Array) -> list[str]:
         width = self.width
         return [f"{value:{width}d}" for value in widened(row).tolist()]
 
-    def may_show(self, needle: str, row: _Array) -> _Array:
+    def may_show(self, needle: str, row: Array) -> Array:
         numbers = widened(row)
         if numbers.dtype.kind == "u":
             return in_integers(needle, numbers)
@@ -170,7 +167,7 @@ class _FloatCells(ElementFormat):
         plus: positive numbers have a sign (the imaginary part of complex ones).
     """
 
-    def __init__(self, sample: _Array, plus: bool = False) -> None:
+    def __init__(self, sample: Array, plus: bool = False) -> None:
         self._plus = plus
         finite = sample[np.isfinite(sample)]
         self._known: dict[int, str] = {}
@@ -200,7 +197,7 @@ class _FloatCells(ElementFormat):
             word.rjust(self.width) for word in (f"{sign}nan", f"{sign}inf", "-inf")
         )
 
-    def _wants_scientific(self, finite: _Array) -> bool:
+    def _wants_scientific(self, finite: Array) -> bool:
         sizes = np.absolute(finite[finite != 0])
         if not sizes.size:
             return False
@@ -228,7 +225,7 @@ class _FloatCells(ElementFormat):
             pad_right=right or None,
         )
 
-    def texts(self, row: _Array) -> list[str]:
+    def texts(self, row: Array) -> list[str]:
         if row.dtype.itemsize > 2:
             return self._written(row)
         # They have so few values that each is written once.
@@ -240,7 +237,7 @@ class _FloatCells(ElementFormat):
             known.update(zip(new.tolist(), self._written(values), strict=True))
         return [known[code] for code in codes]
 
-    def _written(self, row: _Array) -> list[str]:
+    def _written(self, row: Array) -> list[str]:
         numbers = widened(row)
         is_easy = self._is_easy(np.absolute(numbers))
         if 2 * np.count_nonzero(is_easy) < is_easy.size:
@@ -258,14 +255,14 @@ class _FloatCells(ElementFormat):
             written[at] = text
         return written
 
-    def _is_easy(self, sizes: _Array) -> _Array:
+    def _is_easy(self, sizes: Array) -> Array:
         """Which elements Python writes as NumPy does, in half of the time.
 
         With an exponent: where NumPy fills up with exact digits. Without: where the shortest text
         that tells a number from its neighbours is the number rounded to eight digits, since they
         are less than half of the last of these apart.
         """
-        found: _Array = np.zeros(sizes.shape, bool)
+        found: Array = np.zeros(sizes.shape, bool)
         if not self._scientific:
             found = (sizes < _CLOSE.get(sizes.itemsize, 0.0)) & ~self._is_odd(sizes)
         elif self._fraction == DIGITS and self._exponent == 2 and sizes.itemsize in _CLOSE:
@@ -274,7 +271,7 @@ class _FloatCells(ElementFormat):
             found &= _rounds_alike(np.where(found, sizes, 0), self._scientific)
         return found
 
-    def _written_by_numpy(self, numbers: _Array) -> list[str]:
+    def _written_by_numpy(self, numbers: Array) -> list[str]:
         finite = np.isfinite(numbers)
         odd = self._is_odd(np.absolute(numbers)) | ~finite
         if self._scientific:
@@ -296,14 +293,14 @@ class _FloatCells(ElementFormat):
             written = [self._in_positional(value, left, right) for value in numbers]
         return written
 
-    def _is_odd(self, sizes: _Array) -> _Array:
+    def _is_odd(self, sizes: Array) -> Array:
         """Beyond what fits a positional column; only elements outside the sample can be."""
-        odd: _Array = (sizes >= self._limit) | ((sizes < 0.0001) & (sizes != 0))
+        odd: Array = (sizes >= self._limit) | ((sizes < 0.0001) & (sizes != 0))
         return odd
 
-    def may_show(self, needle: str, row: _Array) -> _Array:
+    def may_show(self, needle: str, row: Array) -> Array:
         sizes = np.absolute(widened(row))
-        odd: _Array | bool = self._scientific or self._is_odd(sizes)
+        odd: Array | bool = self._scientific or self._is_odd(sizes)
         fraction = self._fraction if self._scientific else DIGITS
         if sizes.itemsize <= 8:
             return in_floats(needle, sizes, odd, fraction)
@@ -311,7 +308,7 @@ class _FloatCells(ElementFormat):
         with np.errstate(all="ignore"):
             narrow = sizes.astype(np.float64)
         beyond = ((narrow < 1e-300) | (narrow > 1e300)) & (sizes != 0) & np.isfinite(sizes)
-        found: _Array = in_floats(needle, np.where(beyond, 0, narrow), odd, fraction)
+        found: Array = in_floats(needle, np.where(beyond, 0, narrow), odd, fraction)
         found |= beyond
         return found
 
@@ -343,23 +340,28 @@ def _without_zeros(text: str, right: int) -> str:
     return text.ljust(text.find(".") + right)
 
 
-def _as_python(numbers: _Array) -> list[float]:
+def _as_python(numbers: Array) -> list[float]:
     with np.errstate(all="ignore"):
         found: list[float] = numbers.astype(np.float64, copy=False).tolist()
     return found
 
 
-def _rounds_alike(sizes: _Array, scientific: bool) -> _Array:
+@functools.cache
+def _units() -> Array:
+    return np.array([np.longdouble(f"1e{DIGITS - at}") for at in _EXPONENTS])
+
+
+def _rounds_alike(sizes: Array, scientific: bool) -> Array:
     """Which longdoubles have the digits that are shown of them as float64, too.
 
     They are not between two such numbers, as far as the two types differ.
     """
-    found: _Array = np.ones(sizes.shape, bool)
+    found: Array = np.ones(sizes.shape, bool)
     units = sizes * np.longdouble(10) ** DIGITS
     if scientific:
         narrow = sizes.astype(np.float64)
         exponents = np.floor(np.log10(narrow, where=narrow > 0, out=np.zeros_like(narrow)))
-        units = sizes * _UNITS[exponents.astype(np.int64) - _LEAST_EXPONENT]
+        units = sizes * _units()[exponents.astype(np.int64) - _EXPONENTS.start]
         # Next to a power of ten the exponent may be the other one.
         one = 10.0**DIGITS
         found = (units > one * (1 + 1e-9)) & (units < 10 * one * (1 - 1e-9)) | (sizes == 0)
@@ -369,12 +371,12 @@ def _rounds_alike(sizes: _Array, scientific: bool) -> _Array:
 
 
 class _ComplexCells(ElementFormat):
-    def __init__(self, sample: _Array) -> None:
+    def __init__(self, sample: Array) -> None:
         self._real = _FloatCells(sample.real)
         self._imag = _FloatCells(sample.imag, plus=True)
         self.width = self._real.width + self._imag.width + 1
 
-    def texts(self, row: _Array) -> list[str]:
+    def texts(self, row: Array) -> list[str]:
         numbers = widened(row)
         pairs = zip(self._real.texts(numbers.real), self._imag.texts(numbers.imag), strict=True)
         return [
@@ -384,7 +386,7 @@ class _ComplexCells(ElementFormat):
             for real, imag in pairs
         ]
 
-    def may_show(self, needle: str, row: _Array) -> _Array:
+    def may_show(self, needle: str, row: Array) -> Array:
         numbers = widened(row)
         # What may be a digit or a point may be the sign between the two parts as well.
         needle = max(needle.split("?"), key=len)
@@ -395,11 +397,11 @@ class _ComplexCells(ElementFormat):
 class _TimeCells(ElementFormat):
     """Dates in ISO 8601 and durations as counts of the dtype's unit; ``'NaT'`` for neither."""
 
-    def __init__(self, sample: _Array) -> None:
+    def __init__(self, sample: Array) -> None:
         self.width = 0
         self.width = max(len(text) for text in self.texts(sample))
 
-    def texts(self, row: _Array) -> list[str]:
+    def texts(self, row: Array) -> list[str]:
         if row.dtype.kind == "M":
             made = [f"'{text}'" for text in np.datetime_as_string(row).tolist()]
         else:
@@ -415,11 +417,11 @@ class _TimeCells(ElementFormat):
 class _ObjectCells(ElementFormat):
     """Strings by `repr`, anything else by `str`, each on one line and not padded."""
 
-    def __init__(self, sample: _Array, alone: bool) -> None:
+    def __init__(self, sample: Array, alone: bool) -> None:
         self._alone = alone
         self.width = max(len(text) for text in self.texts(sample))
 
-    def texts(self, row: _Array) -> list[str]:
+    def texts(self, row: Array) -> list[str]:
         # str() of a structured element is that of its tuple with the dtype's own formats.
         items = row.tolist() if row.dtype.kind != "V" else list(row)
         return [self._text(item) for item in items]
@@ -443,7 +445,7 @@ class _ObjectCells(ElementFormat):
         return text[: _LONGEST - 1] + "…"
 
 
-def extras_of(values: _Array, dtype_name: str | None) -> str:
+def extras_of(values: Array, dtype_name: str | None) -> str:
     """What stands behind the elements: the shape of an empty array, and the dtype."""
     parts = []
     if not values.size and values.shape != (0,):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
+from tfdbg_cli.common.arrays import Array, np
 
 __all__ = ["Frame", "braille_rows", "column_of", "framed", "ticks"]
 
-_Array = np.ndarray[Any, Any]
-
 # The bits of a braille character's dots, by row and column.
-_DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], dtype=np.uint32)
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 _BLANK = 0x2800
 
 
@@ -30,13 +28,13 @@ class Frame(NamedTuple):
     high: float
     is_log: bool = False
 
-    def height(self, values: _Array) -> _Array:
+    def height(self, values: Array) -> Array:
         """Where numbers are between the lower end, 0, and the upper one, 1."""
         if self.is_log:
             with np.errstate(all="ignore"):
                 values = np.log10(values)
         # Halves: the span of the largest floating point numbers would be infinite.
-        found: _Array = (values / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+        found: Array = (values / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
         return found
 
     def value(self, height: float) -> float:
@@ -46,7 +44,7 @@ class Frame(NamedTuple):
             return float(np.power(10.0, found)) if self.is_log else float(found)
 
 
-def framed(values: _Array, first: int, last: int, *, is_log: bool = False) -> Frame:
+def framed(values: Array, first: int, last: int, *, is_log: bool = False) -> Frame:
     """The frame in which all finite numbers of a series have room.
 
     Args:
@@ -66,14 +64,14 @@ def framed(values: _Array, first: int, last: int, *, is_log: bool = False) -> Fr
     return Frame(first, max(last, first), low, high, is_log)
 
 
-def column_of(runs: _Array, frame: Frame, width: int) -> _Array:
+def column_of(runs: Array, frame: Frame, width: int) -> Array:
     """The columns of runs in a picture so many columns wide."""
     span = max(frame.last - frame.first, 1)
-    found: _Array = np.rint((runs - frame.first) * ((width - 1) / span)).astype(np.int64)
+    found: Array = np.rint((runs - frame.first) * ((width - 1) / span)).astype(np.int64)
     return found
 
 
-def braille_rows(runs: _Array, values: _Array, frame: Frame, width: int, height: int) -> list[str]:
+def braille_rows(runs: Array, values: Array, frame: Frame, width: int, height: int) -> list[str]:
     """The picture of a series, as rows of characters.
 
     Numbers that share a column are a stroke from the smallest to the largest. Neighbours are
@@ -102,11 +100,11 @@ def braille_rows(runs: _Array, values: _Array, frame: Frame, width: int, height:
             _join(dots, before if before is not None else (column, row), (column, row))
         before = (column, row)
     cells = dots.reshape(height, 4, width, 2).transpose(0, 2, 1, 3)
-    codes = (cells * _DOTS).sum(axis=(2, 3), dtype=np.uint32) + _BLANK
+    codes = (cells * np.array(_DOTS, np.uint32)).sum(axis=(2, 3), dtype=np.uint32) + _BLANK
     return ["".join(map(chr, row)) for row in codes.tolist()]
 
 
-def _join(dots: _Array, begin: tuple[int, int], end: tuple[int, int]) -> None:
+def _join(dots: Array, begin: tuple[int, int], end: tuple[int, int]) -> None:
     """A line from one dot to another one to its right, or above or below it."""
     left, right = max(begin[0], 0), end[0]
     if right <= left:

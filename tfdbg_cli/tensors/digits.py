@@ -11,25 +11,22 @@ stretch of digits is compared with those of the element itself, and may differ b
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import Any
+import sys
 
-import numpy as np
+from tfdbg_cli.common.arrays import Array, np
 
 __all__ = ["DIGITS", "in_floats", "in_integers"]
 
 #: The most digits that are shown behind a point: NumPy's print option "precision".
 DIGITS = 8
 
-_Array = np.ndarray[Any, Any]
-
-_EPSILON = float(np.finfo(np.float64).eps)
 _TINY = 1e-300  # what lies below is not computed with
 _EXPONENTS = range(-302, 310)
-_POWERS = np.array([float(f"1e{-exponent}") for exponent in _EXPONENTS])
 
 
-def in_integers(needle: str, sizes: _Array) -> _Array:
+def in_integers(needle: str, sizes: Array) -> Array:
     """Which integers may show a needle.
 
     Args:
@@ -54,9 +51,7 @@ def in_integers(needle: str, sizes: _Array) -> _Array:
     return found
 
 
-def in_floats(
-    needle: str, sizes: _Array, scientific: _Array | bool, fraction: int = DIGITS
-) -> _Array:
+def in_floats(needle: str, sizes: Array, scientific: Array | bool, fraction: int = DIGITS) -> Array:
     """Which real numbers may show a needle.
 
     Args:
@@ -91,15 +86,20 @@ def in_floats(
     return np.where(scientific, unsure, found)
 
 
-def _split(sizes: _Array) -> tuple[_Array, _Array, _Array]:
+@functools.cache
+def _powers() -> Array:
+    return np.array([float(f"1e{-exponent}") for exponent in _EXPONENTS])
+
+
+def _split(sizes: Array) -> tuple[Array, Array, Array]:
     """The mantissas and exponents of numbers, and for which of them they may be others."""
     usable = sizes >= _TINY
     exponents = np.floor(np.log10(sizes, where=usable, out=np.zeros_like(sizes))).astype(np.int64)
-    mantissas = np.where(usable, sizes, 0) * _POWERS[exponents - _EXPONENTS.start]
+    mantissas = np.where(usable, sizes, 0) * _powers()[exponents - _EXPONENTS.start]
     return mantissas, exponents, np.where(usable, mantissas < 1, sizes != 0)
 
 
-def _in_digits(needle: str, sizes: _Array, largest: float, wrong: float) -> _Array:
+def _in_digits(needle: str, sizes: Array, largest: float, wrong: float) -> Array:
     """Which numbers may show a needle in their digits.
 
     Args:
@@ -129,14 +129,14 @@ def _in_digits(needle: str, sizes: _Array, largest: float, wrong: float) -> _Arr
     return found
 
 
-def _at(digits: str, end: int, sizes: _Array, largest: float, wrong: float) -> _Array:
+def _at(digits: str, end: int, sizes: Array, largest: float, wrong: float) -> Array:
     """Which numbers may have some digits so that the last one is the ``end``-th after the point."""
     found = np.ones(sizes.shape, bool)
     for run in re.finditer(r"\d+", digits):
         last = end - len(digits) + run.end()
         scale = 10.0 ** (last - len(run[0]))
         room = min(1.0, wrong * 10.0**last) / 10.0 ** len(run[0])
-        room += 8 * _EPSILON * (1 + largest * scale)  # of computing with float64
+        room += 8 * sys.float_info.epsilon * (1 + largest * scale)  # of computing with float64
         width = 10.0 ** -len(run[0]) + 2 * room
         if width < 1:
             low = int(run[0]) / 10.0 ** len(run[0]) - room

@@ -6,8 +6,7 @@ import math
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Document, Line, TextDocument, line
 from tfdbg_cli.tensors.cells import bytes_text
 from tfdbg_cli.tensors.numeric import dtype_kind, dtype_name, widened

@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.documents import Cell, Document, ElementStep, Line, Span
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.badness import BadSteps
@@ -22,8 +21,6 @@ from tfdbg_cli.tensors.ranges import Ranges
 from tfdbg_cli.tensors.search import alternatives, needle_in, shows_word, words_in, words_of
 
 __all__ = ["TensorView"]
-
-_Array = np.ndarray[Any, Any]
 
 _OPEN = "array("
 
@@ -37,7 +34,7 @@ _LETTERS = {
 }
 
 # Tells of elements which may be on lines that match; of all at once: none.
-_Test = Callable[[_Array], _Array | None]
+_Test = Callable[[Array], Array | None]
 
 # Lines that are searched at once.
 _SEARCHED = 8192
@@ -67,7 +64,7 @@ class TensorView(Document):
 
     def __init__(
         self,
-        values: _Array,
+        values: Array,
         width: int = 80,
         *,
         threshold: int = 1000,
@@ -78,7 +75,7 @@ class TensorView(Document):
     ) -> None:
         self._bad = bad
         # np.asarray drops subclasses: a slice of a memmap costs microseconds more than a view.
-        self._values: _Array = np.asarray(values)
+        self._values: Array = np.asarray(values)
         self._shape: tuple[int, ...] = self._values.shape
         self._ranges = ranges
         if ranges is not None:
@@ -92,7 +89,7 @@ class TensorView(Document):
             self._cells = cells_for(sample, alone=self._values.size == 1)
         self._lay_out(width)
 
-    def _shown(self) -> _Array:
+    def _shown(self) -> Array:
         """The elements that are not hidden by an ellipsis."""
         if not self._ellipsized:
             return self._values
@@ -101,7 +98,7 @@ class TensorView(Document):
             np.r_[:edge, n - edge : n] if short else np.arange(n)
             for n, short in zip(self._shape, self._shortened, strict=True)
         ]
-        shown: _Array = self._values[np.ix_(*kept)]
+        shown: Array = self._values[np.ix_(*kept)]
         return shown
 
     def _lay_out(self, width: int) -> None:
@@ -207,7 +204,7 @@ class TensorView(Document):
     def _row_line(
         self,
         head: str,
-        row: _Array,
+        row: Array,
         segments: list[tuple[int, int] | None],
         end: str,
         ends: tuple[tuple[int, ...], tuple[int, ...]] | None,
@@ -397,7 +394,7 @@ class TensorView(Document):
         return sorted(found)
 
 
-def _any_of(tests: Sequence[_Test], row: _Array) -> _Array | None:
+def _any_of(tests: Sequence[_Test], row: Array) -> Array | None:
     """What one of several tests says yes to."""
     masks = [mask for test in tests if (mask := test(row)) is not None]
     return np.logical_or.reduce(masks) if masks else None

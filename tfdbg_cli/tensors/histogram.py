@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
 
 __all__ = ["QUANTILES", "Collector", "Distribution", "Histogram", "bars", "histogram_of"]
 
-_Array = np.ndarray[Any, Any]
 _Number = float | int
 
 #: The quantiles of a summary, as fractions.
@@ -169,10 +166,10 @@ class Collector:
 
     def __init__(self, size: int, exact: int = EXACT) -> None:
         self._share = 1.0 if size <= exact else min(_SAMPLE, exact) / size
-        self._kept: list[_Array] = []
+        self._kept: list[Array] = []
         self._random = np.random.default_rng(0)
 
-    def add(self, finite: _Array) -> None:
+    def add(self, finite: Array) -> None:
         """Take the finite elements of a block: real numbers, 1-d."""
         if self._share < 1.0:
             count = math.ceil(finite.size * self._share)
@@ -200,14 +197,14 @@ class Collector:
         """A histogram alone, with bins of equal width; see `distribution`."""
         return self._measured(self._values(), low, high)
 
-    def _values(self) -> _Array:
+    def _values(self) -> Array:
         # One block is a view of the array itself, and partitioning works in place.
         values = self._kept[0].copy() if len(self._kept) == 1 else np.concatenate(self._kept)
         self._kept = []
         return values
 
     def _measured(
-        self, values: _Array, low: _Number, high: _Number, *, is_log: bool = False
+        self, values: Array, low: _Number, high: _Number, *, is_log: bool = False
     ) -> Histogram:
         found = (_logarithmic if is_log else _linear)(values, low, high)
         if self._share == 1.0:
@@ -219,7 +216,7 @@ class Collector:
 
 
 def histogram_of(
-    value: _Array, low: _Number, high: _Number, check: Callable[[], object], exact: int
+    value: Array, low: _Number, high: _Number, check: Callable[[], object], exact: int
 ) -> Histogram:
     """The histogram of an array of numbers whose ends are known, with bins of equal width.
 
@@ -249,7 +246,7 @@ def histogram_of(
         return collector.histogram(low, high)
 
 
-def _quantiles(values: _Array, fractions: Sequence[float]) -> list[_Number]:
+def _quantiles(values: Array, fractions: Sequence[float]) -> list[_Number]:
     """Quantiles by linear interpolation; reorders ``values``."""
     places = [fraction * (values.size - 1) for fraction in fractions]
     ranks = sorted({rank for place in places for rank in (math.floor(place), math.ceil(place))})
@@ -263,12 +260,12 @@ def _quantiles(values: _Array, fractions: Sequence[float]) -> list[_Number]:
     return found
 
 
-def _pieces(values: _Array) -> Iterator[_Array]:
+def _pieces(values: Array) -> Iterator[Array]:
     for at in range(0, values.size, _BLOCK):
         yield values[at : at + _BLOCK]
 
 
-def _linear(values: _Array, low: _Number, high: _Number) -> Histogram:
+def _linear(values: Array, low: _Number, high: _Number) -> Histogram:
     if values.dtype.kind in "iu":
         return _whole(values, int(low), int(high))
     found = np.zeros(_BINS, dtype=np.int64)
@@ -286,7 +283,7 @@ def _linear(values: _Array, low: _Number, high: _Number) -> Histogram:
     return Histogram((float(low), *inner, float(high)), tuple(found.tolist()))
 
 
-def _whole(values: _Array, low: int, high: int) -> Histogram:
+def _whole(values: Array, low: int, high: int) -> Histogram:
     """Bins of the same whole width; integers of a small range have a bin each."""
     span = high - low + 1
     width = -(-span // _BINS)
@@ -300,7 +297,7 @@ def _whole(values: _Array, low: int, high: int) -> Histogram:
     return Histogram(edges, tuple(found.tolist()))
 
 
-def _logarithmic(values: _Array, low: _Number, high: _Number) -> Histogram:
+def _logarithmic(values: Array, low: _Number, high: _Number) -> Histogram:
     """Bins that are equal in the logarithm, for each sign, with zero between them."""
     smallest = math.inf
     for piece in _pieces(values):

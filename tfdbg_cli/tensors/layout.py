@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
+from tfdbg_cli.common.arrays import Array, np
 
 __all__ = ["Layout", "LinePlace"]
-
-_Array = np.ndarray[Any, Any]
 
 
 class LinePlace(NamedTuple):
@@ -176,7 +174,7 @@ class Layout:
                 return number + chunk
         raise AssertionError(f"column {column} is on no line")
 
-    def lines_of(self, elements: _Array) -> list[int]:
+    def lines_of(self, elements: Array) -> list[int]:
         """The lines of elements of an array that isn't shortened, numbered in row-major order."""
         *outer, columns = np.unravel_index(elements, self._shape)
         numbers = columns // self._per_line

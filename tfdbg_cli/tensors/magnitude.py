@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.documents import Cell, Document, ElementStep, Line, Span
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.badness import BadSteps
@@ -23,14 +22,12 @@ from tfdbg_cli.tensors.search import words_of
 
 __all__ = ["MagnitudeView"]
 
-_Array = np.ndarray[Any, Any]
-
 _BLOCK = 1 << 20  # elements read at once
 _SMALL = 1 << 20  # arrays up to this size are sorted at once
 _SELECTIONS = (1 << 12, 1 << 20)  # how many elements of an end are selected: few, then more
 
 
-def _keys(block: _Array) -> _Array:
+def _keys(block: Array) -> Array:
     """Unsigned integers in the order of the absolute values; nan is above infinity.
 
     The bits of floating point numbers without a sign are in the order of the numbers (IEEE 754).
@@ -73,7 +70,7 @@ class MagnitudeView(Document):
 
     def __init__(
         self,
-        values: _Array,
+        values: Array,
         *,
         limit: int = 0,
         is_reversed: bool = False,
@@ -94,9 +91,9 @@ class MagnitudeView(Document):
         contiguous = self._values.flags.c_contiguous
         self._flat: Any = self._values.reshape(-1) if contiguous else self._values.flat
         # Places of the elements in the order of the lines: of all, of the first, of the last.
-        self._order: _Array | None = None
-        self._first: _Array = np.empty(0, np.int64)
-        self._last: _Array = np.empty(0, np.int64)
+        self._order: Array | None = None
+        self._first: Array = np.empty(0, np.int64)
+        self._last: Array = np.empty(0, np.int64)
 
     @property
     def line_count(self) -> int:
@@ -122,7 +119,7 @@ class MagnitudeView(Document):
 
     # Which elements stand on which lines.
 
-    def _places(self, start: int, stop: int) -> _Array:
+    def _places(self, start: int, stop: int) -> Array:
         size = int(self._values.size)
         if self._order is None and size > _SMALL:
             for count in _SELECTIONS:
@@ -142,14 +139,14 @@ class MagnitudeView(Document):
             self._first = self._last = np.empty(0, np.int64)
         return self._order[start:stop]
 
-    def _sort_keys(self, at: int, forward: bool, largest: bool | None = None) -> _Array:
+    def _sort_keys(self, at: int, forward: bool, largest: bool | None = None) -> Array:
         """The keys of a block, inverted where large ones come first; backwards if asked."""
         largest = not self._reversed if largest is None else largest
         keys = _keys(self._flat[at : at + _BLOCK])
         keys = ~keys if largest else keys
         return keys if forward else keys[::-1]
 
-    def _select(self, count: int, *, largest: bool, forward: bool) -> _Array:
+    def _select(self, count: int, *, largest: bool, forward: bool) -> Array:
         """The places of the largest (or smallest) elements in order, in one pass over the blocks.
 
         Args:
@@ -175,7 +172,7 @@ class MagnitudeView(Document):
             kept_keys, kept = all_keys[order], kept[order]
         return kept
 
-    def _tally(self, of: Callable[[_Array, int], int]) -> int:
+    def _tally(self, of: Callable[[Array, int], int]) -> int:
         size = int(self._values.size)
         return sum(of(self._flat[at : at + _BLOCK], at) for at in range(0, size, _BLOCK))
 
@@ -202,7 +199,7 @@ class MagnitudeView(Document):
         place = int(np.ravel_multi_index(tuple(indices), shape)) if shape else 0
         key = self._sort_keys(place, True)[0]
 
-        def before(block: _Array, at: int) -> int:
+        def before(block: Array, at: int) -> int:
             keys = self._sort_keys(at, True)
             ties = int(np.count_nonzero(keys[: max(place - at, 0)] == key))
             return int(np.count_nonzero(keys < key)) + ties

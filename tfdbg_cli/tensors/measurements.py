@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.tensors.histogram import Histogram, histogram_of

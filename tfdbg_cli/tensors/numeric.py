@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dtypes import blocks, name_of
 from tfdbg_cli.dumps.finite import all_finite
 

@@ -6,8 +6,7 @@ import math
 import re
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.tensors.numeric import widened
 
 __all__ = ["alternatives", "needle_in", "shows_word", "words_in", "words_of"]

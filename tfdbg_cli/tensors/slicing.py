@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import UserError
 
 __all__ = [
@@ -29,7 +28,7 @@ __all__ = [
 Index = tuple[Any, ...]
 
 #: Evaluates a slice that is an expression: ``select(array, "[_ > 3]")`` gives the selected part.
-Select = Callable[[np.ndarray[Any, Any], str], Any]
+Select = Callable[[Array, str], Any]
 
 _INTEGER = re.compile(r"[+-]?\d{1,1000}\Z")  # Python converts some thousand digits, no more
 _DEEPEST = 64  # NumPy has no more dimensions

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
-import numpy as np
+from tfdbg_cli.common.arrays import Array, np
 
 __all__ = ["BLOCKS", "GAP", "INF", "NAN", "sparkline"]
-
-_Array = np.ndarray[Any, Any]
 
 BLOCKS = "▁▂▃▄▅▆▇█"  # U+2581 to U+2588
 #: What stands for a nan, for an infinity, and where there is no number.
 NAN, INF, GAP = "×", "∞", " "
 
 
-def sparkline(numbers: Sequence[float | None] | _Array, width: int = 40) -> str:
+def sparkline(numbers: Sequence[float | None] | Array, width: int = 40) -> str:
     """Draw numbers as blocks of eight heights, the lowest for the smallest finite number.
 
     A series that is longer than ``width`` is cut into ``width`` stretches. A stretch with a nan or
@@ -55,7 +52,7 @@ def sparkline(numbers: Sequence[float | None] | _Array, width: int = 40) -> str:
     return "".join(marks)
 
 
-def _telling(values: _Array, low: float, high: float) -> float:
+def _telling(values: Array, low: float, high: float) -> float:
     """The number that stands for all of a stretch."""
     top, bottom = values.max(), values.min()
     if (top == high) != (bottom == low):

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, exact_sum, widened
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.documents import Line, Span
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.tensors.histogram import QUANTILES, Collector, Distribution, Histogram, bars
@@ -17,8 +16,6 @@ from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, exact_sum,
 from tfdbg_cli.tensors.statistics import joined_mean
 
 __all__ = ["Summary", "summarize", "summary_lines"]
-
-_Array = np.ndarray[Any, Any]
 
 #: How an element can be bad, in the order of `count_bad`.
 _BAD = ("nan", "-inf", "+inf")
@@ -65,7 +62,7 @@ class _Moments:
         self.low: Any = None
         self.high: Any = None
 
-    def add(self, finite: _Array) -> None:
+    def add(self, finite: Array) -> None:
         low, high = finite.min(), finite.max()
         if finite.dtype.kind in "iu":
             self.total += exact_sum(finite, max(abs(int(low)), abs(int(high))))
@@ -103,7 +100,7 @@ def _unchecked() -> None:
 
 
 def summarize(
-    value: _Array, *, is_log: bool = False, check: Callable[[], object] = _unchecked
+    value: Array, *, is_log: bool = False, check: Callable[[], object] = _unchecked
 ) -> Summary:
     """Count and measure the elements in one pass over bounded blocks.
 
@@ -166,7 +163,7 @@ def _distribute(found: Summary, collector: Collector, finite: int, is_log: bool)
             found.histogram = replace(found.distribution.histogram, bad=bad)
 
 
-def _split_off_bad(block: _Array, counts: dict[str, int]) -> _Array:
+def _split_off_bad(block: Array, counts: dict[str, int]) -> Array:
     """Count what is not finite; returns the rest."""
     is_finite = np.isfinite(block)
     if is_finite.all():
@@ -176,18 +173,18 @@ def _split_off_bad(block: _Array, counts: dict[str, int]) -> _Array:
     return block[is_finite]
 
 
-def _absolute(block: _Array, parts: dict[str, dict[str, int]]) -> _Array:
+def _absolute(block: Array, parts: dict[str, dict[str, int]]) -> Array:
     """The absolute values of complex numbers; counts what is bad in their parts."""
     _split_off_bad(block.real, parts["real"])
     _split_off_bad(block.imag, parts["imag"])
     # A complex number with a nan part is nan, whatever np.abs makes of (nan, inf).
     nan = np.isnan(block)
-    sizes: _Array = np.abs(block.astype(np.complex128))
+    sizes: Array = np.abs(block.astype(np.complex128))
     sizes[nan] = np.nan
     return sizes
 
 
-def _summarize_strings(value: _Array, is_log: bool, check: Callable[[], object]) -> Summary:
+def _summarize_strings(value: Array, is_log: bool, check: Callable[[], object]) -> Summary:
     """Strings: how many are empty, how many differ, and their lengths.
 
     An array of objects that are no strings has none of it.
@@ -216,11 +213,11 @@ def _summarize_strings(value: _Array, is_log: bool, check: Callable[[], object])
     return found
 
 
-def _holds_strings(value: _Array) -> bool:
+def _holds_strings(value: Array) -> bool:
     return all(isinstance(item, bytes | str) for items in _string_blocks(value) for item in items)
 
 
-def _string_blocks(value: _Array) -> Iterator[list[Any]]:
+def _string_blocks(value: Array) -> Iterator[list[Any]]:
     for block in blocks(value):
         if block.size:
             yield block.tolist()

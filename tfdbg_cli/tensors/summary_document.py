@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.documents import Document, Line, TextDocument, line
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.tensors.measurements import Background, Itself
 from tfdbg_cli.tensors.summary import Summary, summarize, summary_lines
 
 __all__ = ["SummaryDocument", "summary_document"]
-
-_Array = np.ndarray[Any, Any]
 
 # Arrays up to this size take less time than anybody notices.
 _AT_ONCE = 1 << 21
@@ -24,7 +21,7 @@ _PIECES, _PIECE = 64, 4096
 
 
 def summary_document(
-    array: _Array,
+    array: Array,
     width: int,
     *,
     is_log: bool = False,
@@ -50,8 +47,8 @@ def summary_document(
 class _Summing:
     """The summary of one array, which a thread makes if it is large."""
 
-    def __init__(self, array: _Array, is_log: bool) -> None:
-        self._array: _Array | None = array
+    def __init__(self, array: Array, is_log: bool) -> None:
+        self._array: Array | None = array
         self.size = array.size
         self.is_log = is_log
         self.summary: Summary | None = None
@@ -78,12 +75,12 @@ class _Summing:
         return self._array is None
 
 
-def _some_of(array: _Array) -> _Array:
+def _some_of(array: Array) -> Array:
     """Some pieces of a large array, from its beginning to its end."""
     starts = np.linspace(0, array.size - _PIECE, _PIECES).astype(np.int64)
     places = (starts[:, None] + np.arange(_PIECE)).reshape(-1)
     if array.flags.c_contiguous:
-        some: _Array = array.reshape(-1)[places]
+        some: Array = array.reshape(-1)[places]
     else:
         some = array[np.unravel_index(places, array.shape)]
     return some

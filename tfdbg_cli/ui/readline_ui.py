@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
@@ -15,13 +17,44 @@ from tfdbg_cli.ui.plain import PlainUI
 __all__ = ["ReadlineUI", "make_completer"]
 
 
-def _readline() -> ModuleType | None:
-    """The readline module, GNU's or pyreadline3's; ``None``: lines are read without it."""
+@contextlib.contextmanager
+def _readline() -> Iterator[ModuleType | None]:
+    """The readline module, GNU's or pyreadline3's; ``None``: lines are read without it.
+
+    Its import makes `input()` edit lines: behind the block that is so only if the program has
+    imported it itself, or does.
+    """
+    global _ours
+    is_programs = "readline" in sys.modules
+    reader = _reader()
+    before = None if reader is None else reader.value
+    if _ours is not None and not is_programs and reader is not None:
+        readline, reader.value = _ours
+    else:
+        try:
+            import readline
+        except ImportError:
+            yield None
+            return
     try:
-        import readline
-    except ImportError:
+        yield readline
+    finally:
+        if not is_programs and reader is not None:
+            _ours = readline, reader.value
+            reader.value = before
+            sys.modules.pop("readline", None)
+
+
+#: The module and what it makes `input()` read lines with, where the program has none.
+_ours: tuple[ModuleType, int | None] | None = None
+
+
+def _reader() -> ctypes.c_void_p | None:
+    """What Python reads lines with at a terminal; ``None``: that isn't known."""
+    try:
+        return ctypes.c_void_p.in_dll(ctypes.pythonapi, "PyOS_ReadlineFunctionPointer")
+    except (AttributeError, ValueError):
         return None
-    return readline
 
 
 def make_completer(
@@ -55,7 +88,7 @@ def make_completer(
 class ReadlineUI(PlainUI):
     """`PlainUI` with readline at the prompt, and output by the screenful.
 
-    The program's own use of readline is not disturbed.
+    The program's own use of readline is not disturbed, nor does a program get it that has none.
     """
 
     def __init__(self, streams: Streams | None = None) -> None:
@@ -78,15 +111,17 @@ class ReadlineUI(PlainUI):
 
     def interact(self, service: Service, queue: CommandQueue) -> Leave:
         """One stop, with readline set up for the debugger while it lasts."""
-        readline = _readline() if self.interactive and not queue.batch else None
-        if readline is None:
+        if not self.interactive or queue.batch:
             return super().interact(service, queue)
-        self._readline, self._service = readline, service
-        try:
-            with _borrowed(readline, service):
+        with _readline() as readline:
+            if readline is None:
                 return super().interact(service, queue)
-        finally:
-            self._readline = self._service = None
+            self._readline, self._service = readline, service
+            try:
+                with _borrowed(readline, service):
+                    return super().interact(service, queue)
+            finally:
+                self._readline = self._service = None
 
     def _read(self, prompt: str) -> str:
         readline, service = self._readline, self._service

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
 
 
 class Base:

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from breakers_kit import EVERY_RUN, Both, nodes
+from program_server import environment
 
 WAYS = {
     "module": "compiled = torch.compile(model, backend='eager', fullgraph=True)",
@@ -201,6 +202,7 @@ def test_a_compiler_that_is_imported_by_the_program(both: Both) -> None:
         capture_output=True,
         text=True,
         check=False,
+        env=environment(path.parent),
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("program:") == 4

@@ -207,6 +207,7 @@ def _told(program, looks):
     with capture() as run:
         looks(run.recorder.ops)
         program(run)
+        gc.collect()  # what a class of the program's holds goes at some time
     assert not run.recorder.ops.troubles
     nodes = [
         (

@@ -386,7 +386,9 @@ asyncio.run(main())
 import contextvars, threading
 var = contextvars.ContextVar("var", default=0)
 var.set(1)
-threading.Thread(target=lambda: print(var.get())).start()
+thread = threading.Thread(target=lambda: print(var.get()))
+thread.start()
+thread.join()
 print(var.get(), len(contextvars.copy_context()))
 
 #%% recursion

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
-import numpy as np
-
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.table import LazyTable, aligned
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Line, Link, Span, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.comparing.comparison import (

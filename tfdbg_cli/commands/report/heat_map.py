@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tfdbg_cli.commands.report.html import Markup, element, image, joined
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.tensors.numeric import blocks, widened

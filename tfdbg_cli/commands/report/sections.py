@@ -6,8 +6,6 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from tfdbg_cli.commands.context import PROFILE_MODES, Context, compile_regex
 from tfdbg_cli.commands.graph.draw import picture_of
 from tfdbg_cli.commands.graph.drawing.neighbourhood import between
@@ -23,6 +21,7 @@ from tfdbg_cli.commands.run.error_screen import error_document
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Line, Span, line
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on

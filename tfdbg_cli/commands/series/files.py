@@ -6,11 +6,9 @@ import csv
 import io
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-from xml.sax.saxutils import escape
+from html import escape
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.files import replacing
 from tfdbg_cli.common.printable import printable
@@ -18,8 +16,6 @@ from tfdbg_cli.dumps.series.tracks import Mark, Points
 from tfdbg_cli.tensors.curve import Frame, framed
 
 __all__ = ["save_series", "svg_text"]
-
-_Array = np.ndarray[Any, Any]
 
 # Of one curve of a picture, in pixels.
 _WIDTH, _HEIGHT = 720, 180
@@ -106,7 +102,7 @@ def svg_text(
 def _one(name: str, points: Points, marks: Sequence[Mark], frame: Frame) -> list[str]:
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - 12
 
-    def x_of(runs: _Array) -> _Array:
+    def x_of(runs: Array) -> Array:
         span = max(frame.last - frame.first, 1)
         return np.asarray(_LEFT + (runs - frame.first) * ((right - _LEFT) / span))
 
@@ -146,13 +142,13 @@ def _one(name: str, points: Points, marks: Sequence[Mark], frame: Frame) -> list
     return parts
 
 
-def _stretches(is_there: _Array) -> list[tuple[int, int]]:
+def _stretches(is_there: Array) -> list[tuple[int, int]]:
     """Where numbers follow each other with nothing bad between them."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], is_there, [False]]).astype(np.int8)))
     return [(int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
 
 
-def _thinned(values: _Array) -> _Array:
+def _thinned(values: Array) -> Array:
     """Which of many points to draw: the highest and the lowest of each pixel, and both ends."""
     if len(values) <= _MOST_POINTS:
         return np.arange(len(values))
@@ -165,7 +161,7 @@ def _thinned(values: _Array) -> _Array:
 
 
 def _safe(text: str) -> str:
-    return escape(printable(text).encode("utf-8", "replace").decode())
+    return escape(printable(text).encode("utf-8", "replace").decode(), quote=False)
 
 
 def _svg(series: Mapping[str, Points], marks: Sequence[Mark], is_log: bool) -> bytes:

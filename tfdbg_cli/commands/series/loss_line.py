@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
 from tfdbg_cli.tensors.sparkline import INF, NAN, sparkline

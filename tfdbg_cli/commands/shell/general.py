@@ -6,12 +6,11 @@ import argparse
 import platform
 import sys
 
-import numpy as np
-
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Toast, UiRequest
 from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.settings import Settings

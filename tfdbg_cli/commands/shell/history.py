@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
 import platformdirs
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.files import RefusedError, read_plain, replacing
 
 __all__ = ["History", "default_history_path"]
 
 _NUMBER = re.compile(r"-?\d{1,9}")
 
+# Bytes of the file that are read, and characters of a line.
+_LARGEST, _LONGEST = 1 << 20, 10_000
 # So many command lines are remembered at least: a program may be attached to for months.
 _MOST = 10_000
 
@@ -31,7 +36,8 @@ def default_history_path() -> Path:
 class History:
     """Command lines, oldest first.
 
-    A file that can't be read or written is no error: history is then kept in memory alone.
+    A file that can't be read or written is no error: history is then kept in memory alone. Only
+    its user may read it.
 
     Args:
         path: one command per line; ``None``: no file.
@@ -52,17 +58,25 @@ class History:
         #: The file of `record`: each command line is written to it at once.
         self.recorder: Path | None = None
         if path is not None:
-            with contextlib.suppress(OSError, ValueError):
-                lines = path.read_text(encoding="utf-8").splitlines()
-                self.items = [text for text in lines if text][-limit:]
-                if len(lines) > 2 * limit:
-                    self._rewrite()
+            try:
+                self._read(path)
+            except FileNotFoundError:
+                pass
+            except OSError:  # whatever is there stays as it is
+                self.path = None
 
-    def _rewrite(self) -> None:
-        assert self.path is not None
-        temporary = self.path.with_name(self.path.name + f".{os.getpid()}")
-        temporary.write_text("\n".join(self.items) + "\n", encoding="utf-8")
-        temporary.replace(self.path)
+    def _read(self, path: Path) -> None:
+        data = read_plain(path, _LARGEST, is_end=True)
+        is_cut = len(data) == _LARGEST
+        if is_cut:
+            data = data.partition(b"\n")[2]
+        lines = data.decode("utf-8", "replace").splitlines()
+        sound = (text for text in lines if "\ufffd" not in text and 0 < len(text) <= _LONGEST)
+        self.items = [*sound][-self.limit :]
+        # What a link leads to may be no history at all.
+        if (is_cut or len(lines) > 2 * self.limit) and not path.is_symlink():
+            with contextlib.suppress(OSError), replacing(str(path), is_private=True) as file:
+                file.write("".join(f"{text}\n" for text in self.items).encode())
 
     def add(self, text: str) -> str:
         """Remember a command line that a person typed; a repetition of the last one is dropped.
@@ -82,7 +96,7 @@ class History:
         plain = self._begin(text)
         if plain and (not self.items or self.items[-1] != plain):
             self.items.append(plain)
-            self._append(self.path, plain)
+            self._append(self.path, plain, is_private=True)
         return text
 
     def play(self, text: str) -> str:
@@ -115,12 +129,14 @@ class History:
             self._append(self.recorder, text)
 
     @staticmethod
-    def _append(path: Path | None, text: str) -> None:
-        if path is not None:
-            with contextlib.suppress(OSError):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("a", encoding="utf-8") as file:
-                    file.write(text + "\n")
+    def _append(path: Path | None, text: str, *, is_private: bool = False) -> None:
+        if path is None:
+            return
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            opener = _open_private if is_private else None
+            with open(path, "a", encoding="utf-8", opener=opener) as file:
+                file.write(text + "\n")
 
     def expand(self, text: str, items: Sequence[str] | None = None) -> str:
         """What ``!!``, ``!12``, ``!-2``, ``!lt`` or ``!?Relu`` stands for; other text as it is.
@@ -163,6 +179,25 @@ class History:
     def matching(self, prefix: str) -> list[str]:
         """The distinct command lines that begin with ``prefix``, most recent first."""
         return list(dict.fromkeys(text for text in reversed(self.items) if text.startswith(prefix)))
+
+
+def _open_private(path: str, flags: int) -> int:
+    """An opener of a plain file that only its user may read; older versions let others do so.
+
+    Raises:
+        OSError: it can't be opened; it is something else.
+    """
+    number = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o600)
+    try:
+        status = os.fstat(number)
+        if not stat.S_ISREG(status.st_mode):
+            raise RefusedError(errno.EINVAL, "it is no plain file")
+        if os.name == "posix" and status.st_mode & 0o077:
+            os.fchmod(number, 0o600)  # fails where it is another user's
+    except OSError:
+        os.close(number)
+        raise
+    return number
 
 
 def _remember(commands: list[str], text: str) -> None:

@@ -11,8 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import IO
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import (
     ChainDocument,
     Document,

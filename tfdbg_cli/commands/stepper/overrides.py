@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from tfdbg_cli.commands.context import STEPPER_MODES, Context
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Candidate
@@ -15,6 +13,7 @@ from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.stepper.screens import moved_document, need_walk
 from tfdbg_cli.commands.tensors.expressions import evaluate
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Document, LazyDocument, Line, Span, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.elements import execution_name, parse_execution, tensor_name_of

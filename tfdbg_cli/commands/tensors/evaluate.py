@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-import numpy as np
-
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.tensors.expressions import check_name, evaluate
 from tfdbg_cli.commands.tensors.values import result_document, value_arguments
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Document, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.numeric import dtype_name

@@ -8,12 +8,11 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.tensors.feeds import feed_name, feed_tensor
 from tfdbg_cli.commands.tensors.program_names import resolve_program_name
 from tfdbg_cli.commands.tensors.references import parse_template, reference_value
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
 from tfdbg_cli.common.interpreter.program_signals import PassedOn
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto

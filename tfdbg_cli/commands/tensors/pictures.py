@@ -6,11 +6,9 @@ import argparse
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
 
 from tfdbg_cli.commands.registry import Argument
+from tfdbg_cli.common.arrays import Array
 from tfdbg_cli.common.documents import ChainDocument, Document, MenuItem, Span, Turned
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.pictures.document import Look, PictureDocument
@@ -19,8 +17,6 @@ from tfdbg_cli.tensors.pictures.scales import SCALES
 from tfdbg_cli.tensors.pictures.source import Source
 
 __all__ = ["ValueDocument", "Views", "check_map", "look_of", "map_arguments", "map_words"]
-
-_Array = np.ndarray[Any, Any]
 
 
 def map_arguments() -> tuple[Argument, ...]:
@@ -91,7 +87,7 @@ def check_map(arguments: argparse.Namespace) -> None:
             )
 
 
-def look_of(arguments: argparse.Namespace, array: _Array) -> Look:
+def look_of(arguments: argparse.Namespace, array: Array) -> Look:
     """How the options say that a map is looked at.
 
     Raises:
@@ -157,7 +153,7 @@ class Views:
 
     def __init__(
         self,
-        array: _Array,
+        array: Array,
         name: Sequence[Span],
         width: int,
         menu: tuple[MenuItem, ...],

@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from tfdbg_cli.commands.context import TENSOR_MODES, Context
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
@@ -21,6 +19,7 @@ from tfdbg_cli.commands.tensors.values import (
     value_document,
 )
 from tfdbg_cli.commands.units import bytes_text, node_menu
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto

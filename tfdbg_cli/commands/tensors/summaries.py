@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-import numpy as np
-
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import Argument
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Document, Line, line
 from tfdbg_cli.tensors.summary_document import summary_document
 

@@ -7,8 +7,6 @@ import pprint
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-import numpy as np
-
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import Argument
 from tfdbg_cli.commands.shell import completers
@@ -24,6 +22,7 @@ from tfdbg_cli.commands.tensors.pictures import (
 )
 from tfdbg_cli.commands.tensors.summaries import LOG_ARGUMENT, log_words, summary_of
 from tfdbg_cli.commands.units import bytes_text
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.documents import (
     ChainDocument,
     Document,
@@ -53,8 +52,6 @@ __all__ = [
     "value_arguments",
     "value_document",
 ]
-
-_Array = np.ndarray[Any, Any]
 
 # A Python object is written over several lines up to so many items; of its text so much is shown.
 _PRETTY, _LONGEST = 1000, 20_000
@@ -147,7 +144,7 @@ def check_number(number: int | None, count: int, what: str, generated: str) -> i
     )
 
 
-def _count_in(ranges: Ranges, value: _Array) -> int:
+def _count_in(ranges: Ranges, value: Array) -> int:
     return sum(int(np.count_nonzero(ranges.mask(block))) for block in blocks(value))
 
 
@@ -265,7 +262,7 @@ def value_document(
 
 def _views(
     context: Context,
-    array: _Array,
+    array: Array,
     arguments: argparse.Namespace,
     name: str,
     which: str,
@@ -292,13 +289,13 @@ def _views(
     return Views(array, title, context.width, menu, look, make)
 
 
-def _share(ranges: Ranges, array: _Array) -> str:
+def _share(ranges: Ranges, array: Array) -> str:
     count, total = _count_in(ranges, array), int(array.size)
     share = 100 * count / total if total else 0.0
     return f"{count} of {total} element(s) ({share:.2f}%)"
 
 
-def _bad_lines(array: _Array) -> tuple[list[Line], BadSteps | None]:
+def _bad_lines(array: Array) -> tuple[list[Line], BadSteps | None]:
     """How many bad elements of which kind, and links to the first ones; the way through all."""
     found = find_bad(array)
     if not found.count:
@@ -320,7 +317,7 @@ def _bad_lines(array: _Array) -> tuple[list[Line], BadSteps | None]:
 
 def _body(
     context: Context,
-    array: _Array,
+    array: Array,
     arguments: argparse.Namespace,
     ranges: Ranges | None,
     bad: BadSteps | None,

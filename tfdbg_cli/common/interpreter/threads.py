@@ -9,7 +9,9 @@ from __future__ import annotations
 import _thread
 import errno
 import os
+import sys
 import threading
+import warnings
 from collections.abc import Callable
 
 __all__ = ["OwnThread"]
@@ -35,12 +37,66 @@ class OwnThread:
             raise OSError(errno.EAGAIN, str(error)) from None
 
     def _run(self, function: Callable[..., object], args: tuple[object, ...]) -> None:
+        number = threading.get_ident()
+        _running.add(number)
         try:
             function(*args)
         finally:
+            _running.discard(number)
             self._has_ended.set()
 
     def join(self, seconds: float | None = None) -> None:
         """Wait for its end; not in a forked child, which hasn't got it, nor on itself."""
         if os.getpid() == self._process and threading.get_ident() != self._number:
             self._has_ended.wait(seconds)
+
+
+# Python 3.12 counts all threads of the system when it forks, and warns where there are several.
+
+_running: set[int] = set()
+
+
+class _Unsaid:
+    """What a filter of warnings looks for: the warning of a fork. The filter goes once it came.
+
+    It isn't put there, nor taken away, by the functions of `warnings`: with them what was shown
+    once is shown again. The warning comes before the hooks after a fork on some Pythons, after them
+    on others.
+    """
+
+    def __init__(self) -> None:
+        self._filter = ("ignore", self, DeprecationWarning, None, 0)
+        self._filters: list[object] = []
+
+    def match(self, text: str) -> bool:
+        found = "multi-threaded, use of " in text
+        if found:
+            self.remove()
+        return found
+
+    def put(self) -> None:
+        self.remove()
+        if _running and _count() - len(_running) == 1:
+            self._filters = warnings.filters  # type: ignore[assignment]
+            self._filters.insert(0, self._filter)
+
+    def remove(self) -> None:
+        if self._filter in self._filters:
+            self._filters.remove(self._filter)
+
+    def forked(self) -> None:
+        """In the child, which has one thread."""
+        self.remove()
+        _running.clear()
+
+
+def _count() -> int:
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:  # another system: those of the program that Python knows
+        return threading.active_count() + len(_running)
+
+
+if sys.version_info >= (3, 12) and hasattr(os, "register_at_fork"):
+    _unsaid = _Unsaid()
+    os.register_at_fork(before=_unsaid.put, after_in_child=_unsaid.forked)

@@ -14,8 +14,7 @@ import re
 import struct
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import dtype_by_name, dtype_by_number
 from tfdbg_cli.dumps.proto import wire

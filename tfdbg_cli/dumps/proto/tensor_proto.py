@@ -9,8 +9,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import DType, decode, dtype_by_name, dtype_by_number, dtype_of, encode
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto

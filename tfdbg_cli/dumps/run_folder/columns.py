@@ -14,8 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.files import Chunk

@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import blocks
 from tfdbg_cli.dumps.files import Chunk
@@ -19,7 +18,8 @@ __all__ = ["DIGESTS_FILE", "Digest", "digest_of", "read_digests", "written_diges
 DIGESTS_FILE = "digests.bin"
 
 # A row for each tensor, in the order of the index; one that has none is all zeros.
-_ROW = np.dtype([("hash", "V16"), ("bad", "<i8", 3), ("numbers", "<f8", 4)])
+_ROW = [("hash", "V16"), ("bad", "<i8", 3), ("numbers", "<f8", 4)]
+_ROW_BYTES = 72
 _NONE = bytes(16)
 # What is computed of so many stays in a core's cache.
 _PIECE = 1 << 13
@@ -134,8 +134,8 @@ def read_digests(data: memoryview, count: int) -> Mapping[int, Digest]:
     Raises:
         DumpError: it isn't as long as it must be.
     """
-    if len(data) != count * _ROW.itemsize:
-        raise DumpError(f"it has {len(data)} bytes in place of {count * _ROW.itemsize}")
+    if len(data) != count * _ROW_BYTES:
+        raise DumpError(f"it has {len(data)} bytes in place of {count * _ROW_BYTES}")
     rows: Any = np.frombuffer(data, _ROW)
     return {
         number: Digest(bytes(row["hash"]), tuple(row["bad"].tolist()), *row["numbers"].tolist())

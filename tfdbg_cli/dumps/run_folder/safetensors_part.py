@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import DType, dtype_by_name, dtype_of, encode
 from tfdbg_cli.dumps.files import Chunk, read_file, write_file
@@ -60,7 +59,7 @@ _RAW = {
     "F8_E4M3FNUZ": "|u1",
     "F8_E8M0": "|u1",
 }
-_BY_RAW = {np.dtype(raw): name for name, raw in reversed(_RAW.items())}
+_BY_RAW = {raw: name for name, raw in reversed(_RAW.items())}
 _SMALL_FLOATS = {
     "bfloat16": "BF16",
     "float8_e5m2": "F8_E5M2",
@@ -109,8 +108,8 @@ def storage_of(
     raw = encode(value, dtype)
     if raw.dtype.kind == "c":
         parts = raw.reshape(*raw.shape, 1).view(f"<f{raw.dtype.itemsize // 2}")
-        return dtype, _BY_RAW[parts.dtype], parts
-    return dtype, _SMALL_FLOATS.get(dtype.name, _BY_RAW[raw.dtype]), raw
+        return dtype, _BY_RAW[parts.dtype.str], parts
+    return dtype, _SMALL_FLOATS.get(dtype.name, _BY_RAW[raw.dtype.str]), raw
 
 
 def raw_bytes(raw: np.ndarray[Any, Any]) -> Chunk:

@@ -9,8 +9,7 @@ import base64
 import json
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.proto.tensor_proto import string_elements
 from tfdbg_cli.dumps.run_folder.json_fields import parse_json

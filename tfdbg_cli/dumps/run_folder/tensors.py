@@ -9,8 +9,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import decode, dtype_by_name
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import DType, decode
 from tfdbg_cli.dumps.dump import Datum, Dump

@@ -12,8 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError, one_line
 from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto, RunInfo

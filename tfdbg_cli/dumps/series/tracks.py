@@ -6,13 +6,11 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
+from tfdbg_cli.common.arrays import Array, np
 
 __all__ = ["CAPACITY", "LOSS", "Mark", "Points", "Series", "Tracks"]
-
-_Array = np.ndarray[Any, Any]
 
 #: How many numbers of a series are kept.
 CAPACITY = 10_000
@@ -31,9 +29,9 @@ class Points(NamedTuple):
         values: the numbers.
     """
 
-    runs: _Array
-    times: _Array
-    values: _Array
+    runs: Array
+    times: Array
+    values: Array
 
 
 class Mark(NamedTuple):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dtypes import DType, decode
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.finite import all_finite

@@ -14,8 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto, RunInfo
 from tfdbg_cli.dumps.feeds import as_tensor

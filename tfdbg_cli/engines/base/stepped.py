@@ -6,8 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base.runs import Capture
 from tfdbg_cli.stepping.calls import ModuleCalls, Spot

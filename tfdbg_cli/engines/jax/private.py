@@ -15,8 +15,8 @@ import jax
 import jax.extend.core.primitives
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.engines.kit.patches import PatchSet
-from tfdbg_cli.engines.kit.private_names import PrivateNames
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.private_names import PrivateNames
 
 __all__ = [
     "NAMES",

@@ -125,6 +125,10 @@ class Surveyed(Protocol):
     def host(self) -> RunHost | None:
         """Who is asked at each run; ``None``: nobody debugs."""
 
+    @property
+    def is_attached(self) -> bool:
+        """Whether there is a debugger, whatever it wants."""
+
     def is_idle(self) -> bool:
         """Whether nobody debugs at the moment, so that runs aren't even counted."""
 

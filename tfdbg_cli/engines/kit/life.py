@@ -499,6 +499,11 @@ class RunLife(ABC, Generic[R]):
         finally:
             look_again()
 
+    @property
+    def is_attached(self) -> bool:
+        """Whether somebody is asked about runs, or may be before long."""
+        return self._program.is_attached
+
     def is_idle(self) -> bool:
         """Whether nobody wants to know of runs."""
         if self._run is not None or not self._program.is_idle():

@@ -170,6 +170,11 @@ class Program:
         """Where numbers over runs go; ``None``: nobody wants any."""
         return self._asked.tracks if self._asked is not None else None
 
+    @property
+    def is_attached(self) -> bool:
+        """Whether there is a debugger, whatever it wants."""
+        return bool(self._hosts) or bool(self._watchers)
+
     def is_idle(self) -> bool:
         """Whether nobody debugs at the moment, so that runs aren't even counted."""
         return self._asked is not None and self._asked.is_idle

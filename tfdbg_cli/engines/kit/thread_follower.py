@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
 
 __all__ = ["Followed", "ThreadFollower"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfdbg_cli.engines.base import WrapSession
-from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.engines.onnx.private import NAMES, IOBinding, Session, named_values
 from tfdbg_cli.engines.onnx.requests import Request, bound_request, note_binding
 

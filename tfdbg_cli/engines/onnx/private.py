@@ -7,7 +7,7 @@ from typing import Any
 
 import onnxruntime
 
-from tfdbg_cli.engines.kit.private_names import PrivateNames
+from tfdbg_cli.engines.kit.patching.private_names import PrivateNames
 
 __all__ = [
     "ERRORS",

@@ -18,7 +18,7 @@ from tensorflow.python.client import session as tf_session
 from tensorflow.python.framework import versions
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.engines.kit.private_names import PrivateNames
+from tfdbg_cli.engines.kit.patching.private_names import PrivateNames
 
 __all__ = [
     "CALLABLE_MADE",

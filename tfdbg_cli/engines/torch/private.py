@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tfdbg_cli.common.interpreter.signal_gate import add_helpers
-from tfdbg_cli.engines.kit.private_names import PrivateNames
+from tfdbg_cli.engines.kit.patching.private_names import PrivateNames
 
 #: What the engine knows of this PyTorch.
 NAMES = PrivateNames("PyTorch", str(torch.__version__), ("2.13.0", "2.14.1"))

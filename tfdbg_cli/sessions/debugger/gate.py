@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
-from xml.etree import ElementTree
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.report.finding import Finding, find_in
@@ -195,6 +194,8 @@ class Gate:
 
     def _junit(self) -> str:
         """The XML that CI servers read: a case for each finding, or one that has passed."""
+        from xml.etree import ElementTree
+
         suite = ElementTree.Element(
             "testsuite",
             name="tfdbg",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import pdb
 import sys
 from collections.abc import Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.run.control import describe_run
@@ -20,6 +19,8 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import is_library_path
 
 if TYPE_CHECKING:
+    import pdb
+
     from tfdbg_cli.sessions.debugger.debugger import Debugger
 
 __all__ = ["LastRun"]
@@ -80,13 +81,19 @@ class LastRun:
         )
 
 
-class _Pdb(pdb.Pdb):
-    """Begins at the innermost line of the user's own; ``down`` goes on into libraries."""
+def _make_pdb(**streams: Any) -> pdb.Pdb:
+    # On Python 3.13 it brings readline, with which the `input()` of a program edits lines.
+    import pdb
 
-    def get_stack(self, f: Any, t: Any) -> tuple[list[Any], int]:
-        stack, at = super().get_stack(f, t)
-        own = [i for i, (frame, _) in enumerate(stack) if not _is_librarys(frame)]
-        return stack, own[-1] if own else at
+    class _Pdb(pdb.Pdb):
+        """Begins at the innermost line of the user's own; ``down`` goes on into libraries."""
+
+        def get_stack(self, f: Any, t: Any) -> tuple[list[Any], int]:
+            stack, at = super().get_stack(f, t)
+            own = [i for i, (frame, _) in enumerate(stack) if not _is_librarys(frame)]
+            return stack, own[-1] if own else at
+
+    return _Pdb(**streams)
 
 
 def _is_librarys(frame: FrameType) -> bool:
@@ -105,9 +112,9 @@ def _ask(error: BaseException, streams: Streams) -> None:
     try:
         if streams.asks_a_person:
             with _on_terminal(streams):
-                _interact(_Pdb(), about)
+                _interact(_make_pdb(), about)
         else:
-            _interact(_Pdb(stdin=streams.stdin, stdout=streams.out.stream), about)
+            _interact(_make_pdb(stdin=streams.stdin, stdout=streams.out.stream), about)
     except Exception as failure:
         pass_on(failure)
         raise UserError(f"pdb has failed: {one_line(failure)}") from failure
@@ -128,6 +135,7 @@ def _on_terminal(streams: Streams) -> Iterator[None]:
     """
     numbers = dict(zip((0, 1, 2), (streams.terminal[0], *[streams.terminal[1]] * 2), strict=True))
     kept: dict[int, int] = {}
+    ours: list[TextIO] = []
     before = sys.stdin, sys.stdout, sys.stderr
     for stream in before[1:]:
         with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -137,12 +145,13 @@ def _on_terminal(streams: Streams) -> Iterator[None]:
             kept[number] = _copy(number)
             os.dup2(source, number)
         sys.stdin = os.fdopen(0, closefd=False)
-        sys.stdout, sys.stderr = (os.fdopen(n, "w", 1, closefd=False) for n in (1, 2))
+        ours = [os.fdopen(n, "w", 1, closefd=False) for n in (1, 2)]
+        sys.stdout, sys.stderr = ours
         yield
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
+        for stream in ours:
+            with contextlib.suppress(OSError):
+                stream.close()
         sys.stdin, sys.stdout, sys.stderr = before
         for number, copy in kept.items():
             if copy < 0:

@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.tensors.expressions import evaluate
 from tfdbg_cli.commands.tensors.references import parse_reference, parse_template
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Dump

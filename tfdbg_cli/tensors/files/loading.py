@@ -15,8 +15,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.files import open_at_once
 from tfdbg_cli.dumps.dtypes import name_of
-from tfdbg_cli.dumps.files import open_at_once
 
 __all__ = ["ArrayFile", "Header", "open_arrays"]
 

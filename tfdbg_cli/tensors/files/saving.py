@@ -11,8 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterable
 from typing import IO, Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.files import replacing
 from tfdbg_cli.dumps.dtypes import dtype_by_name, encode
@@ -20,8 +19,6 @@ from tfdbg_cli.dumps.proto.wire import encoded
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
 
 __all__ = ["FORMATS", "save_value", "save_values"]
-
-_Array = np.ndarray[Any, Any]
 
 # https://github.com/huggingface/safetensors: the element types of the format by our names.
 _SAFETENSORS = {
@@ -50,7 +47,7 @@ _LARGEST_PADDED = 1 << 30  # bytes of strings in fixed width, unless they are th
 _PIECE = 1 << 16  # elements of a CSV file that are written at once
 
 
-def save_value(value: _Array, path: str, name: str, dtype: str = "") -> tuple[str, int]:
+def save_value(value: Array, path: str, name: str, dtype: str = "") -> tuple[str, int]:
     """Save an array in the format that the file's extension names; without one as .npy.
 
     The file is replaced whole or not at all. Only what is no regular file (a FIFO, ``/dev/null``)
@@ -78,7 +75,7 @@ def save_value(value: _Array, path: str, name: str, dtype: str = "") -> tuple[st
     return target, _written(path, target, write, value.nbytes)
 
 
-def save_values(values: Iterable[tuple[str, _Array]], path: str) -> tuple[str, int]:
+def save_values(values: Iterable[tuple[str, Array]], path: str) -> tuple[str, int]:
     """Save several arrays in one .npz file, each under its name; asked for one after the other.
 
     Returns:
@@ -134,7 +131,7 @@ def _written(path: str, target: str, write: Callable[[IO[bytes]], None], nbytes:
         raise UserError(f'"{path}" is no path: {error}.') from None
 
 
-def _fixed_width(value: _Array, extension: str) -> _Array:
+def _fixed_width(value: Array, extension: str) -> Array:
     """Strings as an array that needs no pickling: bytes (``S``) or text (``U``) of one width.
 
     Raises:
@@ -175,7 +172,7 @@ class _WriteOnly:
         self.write = file.write
 
 
-def _write_array(file: IO[bytes], value: _Array) -> None:
+def _write_array(file: IO[bytes], value: Array) -> None:
     if value.dtype.hasobject:
         raise UserError("Python objects can't be saved: nothing is pickled.", "Save a part of it.")
     # NumPy's files know no bfloat16 and the like: those are saved as exact float32 or int8.
@@ -184,21 +181,21 @@ def _write_array(file: IO[bytes], value: _Array) -> None:
     np.lib.format.write_array(_WriteOnly(file), value, allow_pickle=False)
 
 
-def _write_npy(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:
+def _write_npy(file: IO[bytes], value: Array, name: str, dtype: str) -> None:
     _write_array(file, value)
 
 
-def _write_npz(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:
+def _write_npz(file: IO[bytes], value: Array, name: str, dtype: str) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         _write_entry(archive, name, value)
 
 
-def _write_entry(archive: zipfile.ZipFile, name: str, value: _Array) -> None:
+def _write_entry(archive: zipfile.ZipFile, name: str, value: Array) -> None:
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as entry:
         _write_array(entry, value)
 
 
-def _write_safetensors(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:
+def _write_safetensors(file: IO[bytes], value: Array, name: str, dtype: str) -> None:
     # What is no type of the format by name (a quantized one) is stored as what it is in memory.
     known = dtype if dtype in _SAFETENSORS else value.dtype.name
     element = dtype_by_name(known)
@@ -216,7 +213,7 @@ def _write_safetensors(file: IO[bytes], value: _Array, name: str, dtype: str) ->
         file.write(encode(block, element).tobytes())
 
 
-def _write_csv(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:
+def _write_csv(file: IO[bytes], value: Array, name: str, dtype: str) -> None:
     if value.ndim > 2:
         raise UserError(
             f"A .csv file holds one or two dimensions, and the shape is {value.shape}.",
@@ -236,7 +233,7 @@ def _write_csv(file: IO[bytes], value: _Array, name: str, dtype: str) -> None:
     text.detach()
 
 
-def _cells(values: _Array) -> list[str]:
+def _cells(values: Array) -> list[str]:
     """The elements as text that reads back as the same value."""
     kind = dtype_kind(values.dtype)
     numbers = widened(values)
@@ -253,7 +250,7 @@ def _text(item: bytes | str) -> str:
 
 
 #: Extension -> what writes it.
-FORMATS: dict[str, Callable[[IO[bytes], _Array, str, str], None]] = {
+FORMATS: dict[str, Callable[[IO[bytes], Array, str, str], None]] = {
     ".npy": _write_npy,
     ".npz": _write_npz,
     ".safetensors": _write_safetensors,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.documents import Document, TextDocument, line
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.tensors.element import element_text
@@ -13,14 +12,12 @@ from tfdbg_cli.tensors.numeric import dtype_name, widened
 
 __all__ = ["about_block", "first_bad"]
 
-_Array = np.ndarray[Any, Any]
-
 # So few elements are written out, and so many bad ones are listed.
 _FEW = 2
 _LISTED = 20
 
 
-def about_block(block: _Array, index: tuple[int | slice, ...]) -> Document:
+def about_block(block: Array, index: tuple[int | slice, ...]) -> Document:
     """All about some elements; its first line says the most.
 
     Args:
@@ -62,7 +59,7 @@ def about_block(block: _Array, index: tuple[int | slice, ...]) -> Document:
     return TextDocument(lines, title=f"elements {place}")
 
 
-def first_bad(block: _Array) -> tuple[int, int] | None:
+def first_bad(block: Array) -> tuple[int, int] | None:
     """The first bad element of a two-dimensional block, in row-major order."""
     found = np.flatnonzero(~np.isfinite(widened(block)))
     if not found.size:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.tensors.pictures.reduction import MINUS_INF, NAN, PLUS_INF
 
 __all__ = ["BAD", "LEVELS", "SHADES", "bad_kind", "colour_table"]

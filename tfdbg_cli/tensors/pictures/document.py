@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Cell, Document, Image, Line, MenuItem, Span, Turned, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.element import element_document

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.lines import Ink, Line, Span
 from tfdbg_cli.tensors.pictures.colours import BAD, LEVELS, SHADES, bad_kind, colour_table
 from tfdbg_cli.tensors.pictures.layout import Panel
@@ -16,8 +14,6 @@ from tfdbg_cli.tensors.pictures.reduction import NAN, Grid
 from tfdbg_cli.tensors.pictures.scales import Scale
 
 __all__ = ["joined", "legend", "painted"]
-
-_Array = np.ndarray[Any, Any]
 
 
 @functools.lru_cache(1 << 13)
@@ -41,7 +37,7 @@ def painted(panel: Panel, grid: Grid, scale: Scale, how: str) -> list[list[Span]
     return lines
 
 
-def _runs(upper: _Array, lower: _Array, shade: _Array, bad: _Array, wide: int) -> list[Span]:
+def _runs(upper: Array, lower: Array, shade: Array, bad: Array, wide: int) -> list[Span]:
     """The spans of one line: neighbours of the same colours are one."""
     glyphs = [
         (BAD[bad_kind(bits)][2] if bits else SHADES[level]) * wide

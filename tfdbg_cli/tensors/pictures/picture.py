@@ -5,17 +5,13 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.tensors.pictures.colours import BAD, bad_kind, colour_table
 from tfdbg_cli.tensors.pictures.reduction import Axis, Grid, check_drawable, reduced, sampled
 from tfdbg_cli.tensors.pictures.scales import Scale, scale_for
 
 __all__ = ["Picture", "coloured", "picture_of", "plane", "png", "png_of"]
-
-_Array = np.ndarray[Any, Any]
 
 # A picture that somebody waits for is exact up to so many elements.
 _MOST_EXACT = 1 << 26
@@ -39,7 +35,7 @@ class Picture:
     how: str = "mean"
 
     @property
-    def pixels(self) -> _Array:
+    def pixels(self) -> Array:
         """The colour of each cell, ``(rows, columns, 3)`` bytes."""
         return coloured(self.grid, self.scale, self.how)
 
@@ -50,7 +46,7 @@ class Picture:
         return {name: colour for kind, (name, colour, _) in BAD.items() if kind in kinds}
 
 
-def plane(values: _Array, outer: tuple[int, ...] = ()) -> _Array:
+def plane(values: Array, outer: tuple[int, ...] = ()) -> Array:
     """The two-dimensional part of an array that a picture shows; of one dimension, as one row.
 
     Args:
@@ -62,7 +58,7 @@ def plane(values: _Array, outer: tuple[int, ...] = ()) -> _Array:
 
 
 def picture_of(
-    values: _Array,
+    values: Array,
     size: tuple[int, int] = (128, 192),
     *,
     scale: str = "minmax",
@@ -90,7 +86,7 @@ def picture_of(
     return Picture(grid, axes[0], axes[1], scale_for(scale, [grid.values(how)]), how)
 
 
-def coloured(grid: Grid, scale: Scale, how: str = "mean") -> _Array:
+def coloured(grid: Grid, scale: Scale, how: str = "mean") -> Array:
     """The colour of each cell of a grid, ``(rows, columns, 3)`` bytes."""
     table = colour_table(diverging=scale.is_diverging)
     pixels = table[scale.levels(grid.values(how))]
@@ -101,7 +97,7 @@ def coloured(grid: Grid, scale: Scale, how: str = "mean") -> _Array:
     return pixels
 
 
-def png_of(pixels: _Array, zoom: int = 1) -> bytes:
+def png_of(pixels: Array, zoom: int = 1) -> bytes:
     """A PNG file of ``(rows, columns, 3)`` bytes, or of four with how opaque each pixel is.
 
     Args:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.finite import finite_test
 from tfdbg_cli.tensors.numeric import dtype_kind, dtype_name, widened
@@ -27,8 +26,6 @@ __all__ = [
     "reduced",
     "sampled",
 ]
-
-_Array = np.ndarray[Any, Any]
 
 #: What a cell may hold besides finite elements: bits of `Grid.bad`.
 NAN, PLUS_INF, MINUS_INF = 1, 2, 4
@@ -81,13 +78,13 @@ class Grid:
         is_exact: whether all elements were looked at.
     """
 
-    mean: _Array
-    low: _Array
-    high: _Array
-    bad: _Array
+    mean: Array
+    low: Array
+    high: Array
+    bad: Array
     is_exact: bool
 
-    def values(self, how: str) -> _Array:
+    def values(self, how: str) -> Array:
         """One number for each cell, see `HOWS`; nan where it has no finite element."""
         if how == "max":
             return self.high
@@ -98,7 +95,7 @@ class Grid:
         return self.mean
 
 
-def check_drawable(values: _Array) -> None:
+def check_drawable(values: Array) -> None:
     """See whether a picture can be made of an array.
 
     Raises:
@@ -116,7 +113,7 @@ def check_drawable(values: _Array) -> None:
 
 
 def reduced(
-    part: _Array, rows: Axis, columns: Axis, check: Callable[[], object] = lambda: None
+    part: Array, rows: Axis, columns: Axis, check: Callable[[], object] = lambda: None
 ) -> Grid:
     """The cells of a two-dimensional array, of all its elements, in bounded pieces.
 
@@ -143,7 +140,7 @@ def reduced(
         return sums.grid(is_exact=True)
 
 
-def sampled(part: _Array, rows: Axis, columns: Axis) -> Grid:
+def sampled(part: Array, rows: Axis, columns: Axis) -> Grid:
     """The cells of a two-dimensional array by some of their elements, in bounded time."""
     in_row = max(min(columns.size, _SAMPLE // rows.cells), columns.cells)
     stride = max(columns.size // in_row, 1)
@@ -181,12 +178,12 @@ class _Sums:
         self._high = np.full(shape, -np.inf)
         self._bad = np.zeros(shape, np.uint8)
 
-    def add(self, tile: _Array, row: int, left: int, step: int) -> None:
+    def add(self, tile: Array, row: int, left: int, step: int) -> None:
         """Add neighbouring columns of a row of cells; ``left``: how far from its first column."""
         at = np.arange(left, left + tile.shape[1]) // step
         self.add_chosen(tile, row, at)
 
-    def add_chosen(self, tile: _Array, row: int, cells: _Array) -> None:
+    def add_chosen(self, tile: Array, row: int, cells: Array) -> None:
         """Add columns of a row of cells, each with the cell that it is in, in order."""
         starts = np.flatnonzero(np.diff(cells, prepend=-1))
         to = slice(int(cells[0]), int(cells[-1]) + 1)
@@ -222,11 +219,11 @@ class _Sums:
         return Grid(parts[0], parts[1], parts[2], self._bad, is_exact)
 
 
-def _numbers(tile: _Array) -> _Array:
+def _numbers(tile: Array) -> Array:
     """Real numbers that NumPy can reduce; of complex ones the magnitudes, nan if a part is."""
     numbers = widened(tile)
     if numbers.dtype.kind == "c":
-        sizes: _Array = np.abs(numbers)
+        sizes: Array = np.abs(numbers)
         sizes[np.isnan(numbers)] = np.nan
         return sizes
     if numbers.dtype.kind == "b":

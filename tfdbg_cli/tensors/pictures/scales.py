@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.tensors.pictures.colours import LEVELS
 
 __all__ = ["SCALES", "Scale", "scale_for"]
-
-_Array = np.ndarray[Any, Any]
 
 #: How numbers become levels.
 SCALES = ("minmax", "quantile", "symmetric", "log")
@@ -48,7 +44,7 @@ class Scale:
             "log": "log of the magnitude",
         }[self.name]
 
-    def levels(self, values: _Array) -> _Array:
+    def levels(self, values: Array) -> Array:
         """The level of each number, ``uint8``; that of a nan is 0."""
         with np.errstate(all="ignore"):
             if self.name == "log":
@@ -60,7 +56,7 @@ class Scale:
             width = high / 2 - low / 2
             shares = (values / 2 - low / 2) / width if width > 0 else np.full(values.shape, 0.5)
             shares = np.nan_to_num(shares, nan=0.0, posinf=1.0, neginf=0.0)
-        levels: _Array = np.clip(shares * LEVELS, 0, LEVELS - 1).astype(np.uint8)
+        levels: Array = np.clip(shares * LEVELS, 0, LEVELS - 1).astype(np.uint8)
         return levels
 
     def value_at(self, share: float) -> float:
@@ -70,7 +66,7 @@ class Scale:
         return (1 - share) * self.low + share * self.high
 
 
-def scale_for(name: str, grids: Sequence[_Array]) -> Scale:
+def scale_for(name: str, grids: Sequence[Array]) -> Scale:
     """The scale of some numbers, which several pictures may share.
 
     Args:

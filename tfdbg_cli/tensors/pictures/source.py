@@ -8,8 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
-
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.tensors.badness import BadSteps, can_be_bad, find_bad
 from tfdbg_cli.tensors.measurements import Background
@@ -19,7 +18,6 @@ from tfdbg_cli.tensors.pictures.reduction import Axis, Grid, reduced, sampled
 
 __all__ = ["Reduction", "Source"]
 
-_Array = np.ndarray[Any, Any]
 _Item = TypeVar("_Item")
 
 # A part of so many elements is reduced at once: nobody sees the difference.
@@ -37,7 +35,7 @@ class Reduction:
         error: why it can't be known better; empty: nothing is in the way.
     """
 
-    def __init__(self, part: _Array, rows: Axis, columns: Axis) -> None:
+    def __init__(self, part: Array, rows: Axis, columns: Axis) -> None:
         self._part, self._rows, self._columns = part, rows, columns
         make = reduced if rows.size * columns.size <= _AT_ONCE else sampled
         self.grid: Grid = make(part, rows, columns)
@@ -78,7 +76,7 @@ class Source:
         axes: rows and columns; empty: there are no two dimensions.
     """
 
-    def __init__(self, values: _Array, axes: tuple[int, ...] = ()) -> None:
+    def __init__(self, values: Array, axes: tuple[int, ...] = ()) -> None:
         count = values.ndim
         self.axes = axes or tuple(range(count))[-2:] if count > 1 else ()
         others = [axis for axis in range(count) if axis not in self.axes]

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, TextIO
 
 from prompt_toolkit import PromptSession, print_formatted_text
 from prompt_toolkit.application import Application, get_app_session
@@ -64,10 +64,12 @@ class LineUI(TextUI):
         streams: Streams | None = None,
     ) -> None:
         super().__init__()
+        self._screen: TextIO | None = None
         if streams is not None and sys.platform != "win32":
             keys, screen = streams.terminal
             input = create_input(os.fdopen(keys, closefd=False))
-            output = create_output(os.fdopen(screen, "w", closefd=False))
+            self._screen = os.fdopen(screen, "w", closefd=False)
+            output = create_output(self._screen)
         self._streams = streams
         self._settings = settings
         self._color = color
@@ -76,6 +78,12 @@ class LineUI(TextUI):
         self._session: PromptSession[str] | None = None
         self._session_service: Service | None = None
         self._batch = False
+
+    def close(self) -> None:
+        # What a terminal that is gone has not taken: Python 3.13 prints that it can't be written.
+        if self._screen is not None:
+            with contextlib.suppress(OSError):
+                self._screen.close()
 
     @property
     def interactive(self) -> bool:

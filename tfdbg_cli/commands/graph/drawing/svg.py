@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from xml.sax.saxutils import escape, quoteattr
+from html import escape
 
 from tfdbg_cli.commands.graph.drawing.layers import BOX_ROWS, Port
 from tfdbg_cli.commands.graph.drawing.picture import GraphPicture
@@ -57,10 +57,9 @@ def svg_of(picture: GraphPicture, *, title: str = "", is_inline: bool = False) -
     width, height = layout.width * _WIDE + 2 * _MARGIN, layout.height * _HIGH + 2 * _MARGIN
     title = title or _title(picture)
     attributes = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-    name = quoteattr(_clean(title))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" {attributes} role="img"'
-        f" aria-label={name}>",
+        f' aria-label="{escape(_clean(title))}">',
     ]
     if not is_inline:
         parts += [f"<title>{_escaped(title)}</title>", f"<style>{STYLE}</style>"]
@@ -85,7 +84,7 @@ def _clean(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return escape(_clean(text))
+    return escape(_clean(text), quote=False)
 
 
 def _kind(state: State) -> str:

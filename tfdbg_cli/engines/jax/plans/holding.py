@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.spill import SpillFile
 from tfdbg_cli.engines.jax.plans.values import as_array, is_key
+from tfdbg_cli.engines.kit.spill import SpillFile
 
 __all__ = ["Holder"]
 

@@ -21,7 +21,7 @@ from tfdbg_cli.engines.jax.private import (
 )
 from tfdbg_cli.engines.jax.runs.errors import show_errors_program_only
 from tfdbg_cli.engines.jax.runs.runs import JaxRuns
-from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
 
 __all__ = ["JaxPatches"]
 

@@ -18,7 +18,7 @@ from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall
 from tfdbg_cli.engines.jax.runs.errors import show_errors_program_only
 from tfdbg_cli.engines.jax.runs.levels import ReplayLevel
 from tfdbg_cli.engines.jax.stepping.stepper import CallStepper
-from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
 
 __all__ = ["InterceptedCall", "PromptedCall", "Trap", "intercept", "stepper_of"]
 

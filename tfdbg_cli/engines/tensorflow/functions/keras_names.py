@@ -13,7 +13,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
 
 from tfdbg_cli.common.interpreter.program_signals import pass_on
-from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
 
 __all__ = ["KerasNames"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfdbg_cli.common.interpreter.recursion import Passage
 from tfdbg_cli.dumps.sources import show_program_only
-from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.private import (
     CREATE_ITERATOR,
@@ -52,8 +52,8 @@ class FunctionPatches:
     def __init__(self, runs: FunctionRuns, names: KerasNames) -> None:
         self._runs, self._names = runs, names
         self._patches = PatchSet(NAMES.framework)
-        # What stays, as long as the functions that the program has: the ones that draw random
-        # numbers go on with those of their twins, and errors tell the program's stack alone.
+        # What stays while a debugger is there, wanted or not: functions that draw random numbers go
+        # on with those of their twins, and errors tell the program's stack alone.
         self._lasting = PatchSet(NAMES.framework)
         self._is_on = False
         self._optimizers: set[str] = set()
@@ -66,8 +66,6 @@ class FunctionPatches:
         owner, name = FUNCTION_CALLED
         patches = self._patches
         with patches.together():
-            if not self._lasting:
-                self._lasting.replace(owner, name, self._called)
             patches.replace(tape_class, "__enter__", self._entered)
             patches.replace(tape_class, "__exit__", self._left)
             patches.replace(tape_class, "gradient", self._gradient)
@@ -81,11 +79,15 @@ class FunctionPatches:
                 patches.replace(variable_class, "__init__", self._variable_made)
             if dataset_class is not None:
                 patches.replace(dataset_class, "__init__", self._dataset_made)
+            if not self._lasting:
+                self._lasting.replace(owner, name, self._called)
         self._is_on = True
 
     def undo(self) -> None:
         """Don't."""
         self._patches.undo()
+        if not self._runs.is_attached:
+            self._lasting.undo()
         self._optimizers.clear()
         self._names.forget_patches()
         self._is_on = False

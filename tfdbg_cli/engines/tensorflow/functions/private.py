@@ -14,7 +14,7 @@ from tensorflow.python.ops import gen_optional_ops
 from tensorflow.python.profiler.trace import Trace
 from tensorflow.python.util import function_utils
 
-from tfdbg_cli.engines.kit.private_names import PrivateNames
+from tfdbg_cli.engines.kit.patching.private_names import PrivateNames
 
 __all__ = [
     "CREATE_ITERATOR",

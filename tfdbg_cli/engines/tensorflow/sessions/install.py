@@ -14,7 +14,7 @@ from tensorflow.python.client import session as tf_session
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.base import WrapSession
-from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.engines.tensorflow.private import CALLABLE_MADE, NAMES, RUN_DONE, monitored_class
 from tfdbg_cli.engines.tensorflow.sessions import guard
 from tfdbg_cli.engines.tensorflow.stacks import keep_code

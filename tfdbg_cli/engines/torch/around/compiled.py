@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_path
-from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.engines.torch.private import (
     COMPILER,
     COMPILERS,

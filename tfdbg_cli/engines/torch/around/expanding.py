@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode, handle_torch_function
 
-from tfdbg_cli.engines.kit.places import calling_at
+from tfdbg_cli.engines.kit.patching.places import calling_at
 from tfdbg_cli.engines.torch.private import fused_switches
 
 __all__ = ["ExpandingMode"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_code
-from tfdbg_cli.engines.kit.places import calling_at
+from tfdbg_cli.engines.kit.patching.places import calling_at
 from tfdbg_cli.engines.torch.private import KERNEL, DispatchMode, fake_classes, modes_below
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.engines.torch.private import NAMES, storage_address
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.common.spill import SpillFile
+from tfdbg_cli.engines.kit.spill import SpillFile
 from tfdbg_cli.engines.torch.private import (
     Pins,
     is_functional,

@@ -11,7 +11,7 @@ import torch
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.streams import tell
-from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.engines.torch.around.surrounding import Around, surrounding
 from tfdbg_cli.engines.torch.private import KERAS_VALUE
 from tfdbg_cli.engines.torch.runs.description import INFERENCE, TRAINING

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch.optim import Optimizer
 
-from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.engines.torch.around.compiled import is_product
 from tfdbg_cli.engines.torch.around.surrounding import Around, surrounding
 from tfdbg_cli.engines.torch.private import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import sys
 from collections.abc import Mapping, Sequence
 from inspect import getattr_static
 from types import CodeType, FrameType, FunctionType
@@ -16,6 +17,9 @@ from tfdbg_cli.dumps.sources import is_library_path
 __all__ = ["Update", "update_after"]
 
 _BLOCKS = frozenset(["no_grad", "inference_mode"])
+# What handles errors, as of each `with`, stands at the end of the code, far from the loop or the
+# lines that it jumps back to.
+_HANDLERS_LAST = sys.version_info >= (3, 12)
 # How far calls are followed: `train` calls `update`, that `sgd`, that `sgd_one`.
 _DEEPEST = 4
 # The code object, so that its address stays its own, the position -> what follows it.
@@ -71,11 +75,17 @@ class Update(NamedTuple):
 @functools.lru_cache(maxsize=1000)
 def _loops(code: CodeType) -> tuple[tuple[int, int], ...]:
     """Where the loops of a piece of code begin and end."""
+    instructions = list(dis.get_instructions(code))
     return tuple(
         (each.argval, each.offset)
-        for each in dis.get_instructions(code)
+        for place, each in enumerate(instructions)
         if "JUMP_BACKWARD" in each.opname
+        and not (_HANDLERS_LAST and _follows_handler(instructions, place))
     )
+
+
+def _follows_handler(instructions: Sequence[dis.Instruction], place: int) -> bool:
+    return any(each.opname == "POP_EXCEPT" for each in instructions[max(place - 4, 0) : place])
 
 
 def update_after(frame: FrameType | None) -> Update | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.engines.kit.places import calling_at
+from tfdbg_cli.engines.kit.patching.places import calling_at
 from tfdbg_cli.engines.kit.stacks import call_frame
 from tfdbg_cli.engines.torch.private import KERNEL, SCHEMA
 from tfdbg_cli.engines.torch.record.op_record import OpRecord

@@ -8,7 +8,7 @@ from typing import Any
 
 from tensorflow.python.eager import context
 
-from tfdbg_cli.engines.kit.patches import PatchSet
+from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.engines.tensorflow.functions.private import NAMES
 
 __all__ = ["InterceptedCall", "intercept"]

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from tfdbg_cli.common.spill import SpillFile
+from tfdbg_cli.engines.kit.spill import SpillFile
 
 
 def test_a_disk_that_is_full_costs_what_it_refuses_alone(capfd):

@@ -11,7 +11,7 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.engines.kit.places import seem, seeming
+from tfdbg_cli.engines.kit.patching.places import seem, seeming
 
 __all__ = ["PatchSet", "replaced"]
 

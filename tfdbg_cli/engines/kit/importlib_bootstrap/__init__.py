@@ -1,1 +1,0 @@
-"""A folder for paths to lead through: see `tfdbg_cli.engines.kit.places`."""

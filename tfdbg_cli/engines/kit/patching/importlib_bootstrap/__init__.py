@@ -1,0 +1,1 @@
+"""A folder for paths to lead through: see `tfdbg_cli.engines.kit.patching.places`."""
