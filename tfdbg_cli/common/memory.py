@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError
 
-__all__ = ["available_memory", "check_room", "spare_memory"]
+__all__ = ["available_memory", "check_room", "spare_memory", "unnoticed_memory"]
 
+# Of what a process uses; and what is always free to be used, in bytes.
+_UNNOTICED, _LEAST_UNNOTICED = 0.02, 1 << 22
 _GROUPS = Path("/sys/fs/cgroup")
 
 
@@ -34,6 +36,17 @@ def spare_memory(unknown: int) -> int:
     spare = [limit - used.resident for limit in _shared()]
     spare += (limit - getattr(used, kind) for kind, limit in _own())
     return max(min(spare, default=unknown), 0)
+
+
+def unnoticed_memory(used: int | None = None) -> int:
+    """So many bytes more that whoever runs a program will hardly notice.
+
+    Args:
+        used: by the program; ``None``: by this process, in the machine's memory.
+    """
+    if used is None:
+        used = _used().resident
+    return max(int(used * _UNNOTICED), _LEAST_UNNOTICED)
 
 
 def check_room(nbytes: int, what: str) -> None:

@@ -126,7 +126,7 @@ def test_other_filters_need_all_values(programs, program):
 
 def test_values_that_do_not_fit_in_memory_are_not_held(programs, program):
     done = watched(programs, program(BAD), (), options=["--dump-limit", "500"])
-    assert level(done) == f"{RECORDS} (the values don't fit in memory)"
+    assert level(done) == f"{RECORDS} (the values take too much memory)"
     assert re.search(r"\b1 -inf +log:0", done.out), done.out
 
 

@@ -28,7 +28,7 @@ class RunCosts:
     Attributes:
         count: how many were debugged.
         seconds: how long they took, by level.
-        is_large: their values have not fitted in memory.
+        is_large: their values take more memory than what is only waited for may.
         refusal: why a bad part of them can't be done once more.
         excused: what is bad in any case.
     """
@@ -74,6 +74,12 @@ class CapturePolicy(ABC):
         self.holds = False
         self._costs: dict[str, RunCosts] = {}
         self._last_kind = ""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it is chosen here how closely runs are watched, and so what is held of them."""
+        is_open = self.setting("level") == "auto" and self.setting("overhead") < math.inf
+        return is_open and not self.holds
 
     @abstractmethod
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
@@ -140,7 +146,7 @@ class CapturePolicy(ABC):
             if asked != "auto":
                 causes.append(f"setting level {asked}")
             if costs.is_large and watcher.level != FULL:
-                causes.append("the values don't fit in memory")
+                causes.append("the values take too much memory")
             if asked == "auto" and ratios:
                 causes.append(f"{', '.join(ratios)}; setting overhead {overhead:g}")
             elif asked == "auto" and (overhead <= 1 or overhead == math.inf):
@@ -162,7 +168,7 @@ class CapturePolicy(ABC):
         found = _ASKED.get(asked) or self.affordable(kind, costs)
         if found == MODULES and self.obstacle(kind, costs):
             found = RECORDS
-        return RECORDS if found == FULL and costs.is_large else found
+        return RECORDS if found == FULL and costs.is_large and self.is_free else found
 
     def affordable(self, kind: str, costs: RunCosts) -> str:
         """The closest level that costs no more than allowed; or the next one to be measured."""

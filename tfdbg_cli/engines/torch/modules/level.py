@@ -64,6 +64,7 @@ class ModulesLevel(CaptureLevel):
         spares: recorders of earlier runs that have seen no op, for what is outside of modules.
         facts: about modules.
         stale: what was bad in earlier runs.
+        allowance: see `FullLevel`.
     """
 
     level = MODULES
@@ -79,6 +80,7 @@ class ModulesLevel(CaptureLevel):
         spares: list[FullLevel],
         facts: FactsOf,
         stale: Stale,
+        allowance: int | None = None,
     ) -> None:
         super().__init__(watch)
         self._names = names
@@ -87,7 +89,7 @@ class ModulesLevel(CaptureLevel):
         self._excused = excused
         self._spares = spares
         is_alike = bool(spares) and spares[-1].watch == watch
-        self._outside = spares.pop() if is_alike else FullLevel(watch, names)
+        self._outside = spares.pop() if is_alike else FullLevel(watch, names, allowance=allowance)
         self._checks = Checks(stale)
         self._insides = Insides(facts, self._checks)
         self._calls: list[ModuleCall] = []

@@ -7,7 +7,7 @@ import functools
 import re
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import CHECKED, CaptureLevel
 from tfdbg_cli.engines.torch.around.surrounding import Around, Given
 from tfdbg_cli.engines.torch.record.fast_steps import FastStep
+from tfdbg_cli.engines.torch.record.holding import Held
 from tfdbg_cli.engines.torch.record.op_record import (
     CLEAN_IF_INPUTS_ARE,
     OPTIMIZER,
@@ -40,10 +41,27 @@ _MOST_UNDER_WAY = 20
 
 
 class RecordingLevel(CaptureLevel):
-    """Records every op."""
+    """Records every op.
+
+    Args:
+        watch: what is asked for.
+        allowance: bytes that may be copied or kept while a bad tensor is waited for; ``None``: any
+            number.
+    """
 
     recorder: RunRecorder
     _fast: FastStep | None = None  # that was made, and nobody has looked into
+    _checks: Verdicts[OpRecord] | None
+
+    def __init__(self, watch: Watch, allowance: int | None) -> None:
+        super().__init__(watch)
+        self._allowance = allowance
+        self._bad_outputs: list[OpOutput] = []
+        self._kept = self._begun = 0
+        # No circle: what was recorded is let go of as soon as the run is.
+        myself, kind = weakref.proxy(self), type(self)
+        self._keep_it = functools.partial(kind._keep, myself)
+        self._precious = functools.partial(kind._held_bad, myself)
 
     def start(self) -> None:
         self.recorder.start()
@@ -116,14 +134,15 @@ class RecordingLevel(CaptureLevel):
             if checks is None or not checks.has_nothing or ops.troubles or ops.failure is not None:
                 return None
             top = ops.contexts.state().top
-            return FastStep.of(optimizer, make, top.outer if top is not None else None)
+            outer = top.outer if top is not None else None
+            return FastStep.of(optimizer, make, outer, self._allowance)
         except Exception as error:
             pass_on(error)
             return None
 
     def so_far(self) -> Verdicts[OpRecord] | None:
         """The checks of all that is there by now; ``None``: there are none."""
-        return None
+        return self._checks
 
     def glimpse(self) -> MemoryDump | None:
         """The ops that are done."""
@@ -213,6 +232,65 @@ class RecordingLevel(CaptureLevel):
             pass_on(error)
             return None
 
+    # Where the values aren't held, or aren't any more.
+
+    def _keep(self, record: OpRecord, slot: int, tensor: torch.Tensor) -> None:
+        """A bad tensor is there now: the first ones are kept, and what they were made of."""
+        if self._kept >= _MOST_KEPT:
+            return
+        self._kept += 1
+        output, ops = record.outputs[slot], self.recorder.ops
+        known = set(map(id, self._bad_outputs))
+        self._bad_outputs.append(output)
+        if output.held is None or output.held.is_gone:
+            output.held = ops.holder.hold(tensor, output.key)
+        is_first = bool(record.inputs) and not any(id(each) in known for each in record.inputs)
+        if is_first and self._begun < _MOST_BEGUN:
+            self._begun += 1
+            ops.hold_inputs(record)
+            self._bad_outputs += record.inputs
+
+    def _held_bad(self) -> Iterator[Held | None]:
+        return (output.held for output in self._bad_outputs)
+
+    def _finish_without_values(self, error: BaseException | None) -> Capture:
+        """The graph of the run and its bad values, if there are any."""
+        self.recorder.end()
+        assert self._checks is not None
+        bad = {record.outputs[slot].name for record, slot in self._bad()}
+        passes, dump, gap = None, None, self._gap()
+        if error is not None or bad or gap:
+            dump = self._whole()
+            dump.lists_only_bad = True
+            dump.suspects = frozenset(
+                record.outputs[slot].name
+                for record, slot in self._checks.bad()
+                if record.is_adopted
+            )
+            dump.warnings.append(
+                "Ops were recorded without values: bad ones are here, and what they began with."
+            )
+        if error is None:
+            passes = bool(bad)
+            if bad and dump is not None and self._kept:
+                passes = self._passes(dump, bad)
+            if passes is False and not gap:
+                dump = None
+        self.seconds = time.perf_counter() - self._began
+        said = self._said()
+        return Capture(None, dump, error, filter_passed=passes, progress_text=said, gap=gap)
+
+    def _bad(self) -> list[tuple[OpRecord, int]]:
+        assert self._checks is not None
+        found, is_excluded = self._checks.bad(), self._excluded()
+        if found:
+            self.recorder.ops.describe()
+        return [
+            (record, slot)
+            for record, slot in found
+            if record.is_adopted and not is_excluded(record.name)
+        ]
+
 
 class FullLevel(RecordingLevel):
     """Records every op and holds the values.
@@ -223,6 +301,7 @@ class FullLevel(RecordingLevel):
     Args:
         names: what things are called.
         recorder: another than one of all ops.
+        allowance: as above: with more values than that it goes on as `RecordsLevel` does.
 
     Attributes:
         has_nonfinite: there was a nan or an infinity, whatever the filter says; known at the end.
@@ -230,21 +309,38 @@ class FullLevel(RecordingLevel):
 
     level = "everything"
 
-    def __init__(self, watch: Watch, names: Names, recorder: RunRecorder | None = None) -> None:
-        super().__init__(watch)
+    def __init__(
+        self,
+        watch: Watch,
+        names: Names,
+        recorder: RunRecorder | None = None,
+        allowance: int | None = None,
+    ) -> None:
+        is_checked = watch.filter_name in CHECKED
+        super().__init__(watch, allowance if is_checked else None)
         self.has_nonfinite = False
         self._looked_at = 0  # records
-        self._checks: Verdicts[OpRecord] | None = (
-            Verdicts(is_last=False) if watch.filter_name in CHECKED else None
-        )
+        self._checks = None
+        if is_checked and allowance is None:
+            self._checks = Verdicts(is_last=False)
+        elif is_checked:
+            self._checks = Verdicts(self._keep_it)
         self.recorder = recorder or RunRecorder(
-            watch, hold=True, limit=watch.limit, names=names, check=self._checks
+            watch,
+            hold=True,
+            limit=watch.limit,
+            names=names,
+            check=self._checks,
+            allowance=self._allowance,
         )
+        self.recorder.holder.precious = self._precious
 
     def serves(self, watch: Watch) -> bool:
         """It does for the same without a filter as well."""
         unfiltered = dataclasses.replace(self.watch, filter_name="", exclude="", predicate=None)
-        if watch == unfiltered:
+        holder = self.recorder.holder
+        if watch == unfiltered and not holder.is_spent:
+            holder.hold_all()
             self.watch, self._checks = watch, None
         return super().serves(watch)
 
@@ -258,6 +354,9 @@ class FullLevel(RecordingLevel):
 
     def finish(self, error: BaseException | None) -> Capture:
         """The dump of the run; none if it is known that nothing in it passes."""
+        if self.recorder.holder.is_spent:
+            self.is_large = True
+            return self._finish_without_values(error)
         self.recorder.end()
         passes, said = None, ""
         dump: MemoryDump | None = None
@@ -339,60 +438,11 @@ class RecordsLevel(RecordingLevel):
 
     level = "op records"
 
-    def __init__(self, watch: Watch, names: Names) -> None:
-        super().__init__(watch)
-        # No circle: what was recorded is let go of as soon as the run is.
-        keep = functools.partial(RecordsLevel._keep, weakref.proxy(self))
-        self._verdicts: Verdicts[OpRecord] = Verdicts(keep)
-        self._kept = self._begun = 0
-        self.recorder = RunRecorder(watch, hold=False, names=names, check=self._verdicts)
-
-    def so_far(self) -> Verdicts[OpRecord]:
-        """The checks of all that is there by now."""
-        return self._verdicts
-
-    def _keep(self, record: OpRecord, slot: int, tensor: torch.Tensor) -> None:
-        if self._kept < _MOST_KEPT:
-            self._kept += 1
-            output, ops = record.outputs[slot], self.recorder.ops
-            output.held = ops.holder.hold(tensor, output.key)
-            is_first = bool(record.inputs) and not any(each.held for each in record.inputs)
-            if is_first and self._begun < _MOST_BEGUN:
-                self._begun += 1
-                ops.hold_inputs(record)
+    def __init__(self, watch: Watch, names: Names, allowance: int | None = None) -> None:
+        super().__init__(watch, allowance)
+        self._checks = Verdicts(self._keep_it)
+        self.recorder = RunRecorder(watch, hold=False, names=names, check=self._checks)
 
     def finish(self, error: BaseException | None) -> Capture:
         """The graph of the run and its bad values, if there are any."""
-        self.recorder.end()
-        bad = {record.outputs[slot].name for record, slot in self._bad()}
-        passes, dump, gap = None, None, self._gap()
-        if error is not None or bad or gap:
-            dump = self._whole()
-            dump.lists_only_bad = True
-            dump.suspects = frozenset(
-                record.outputs[slot].name
-                for record, slot in self._verdicts.bad()
-                if record.is_adopted
-            )
-            dump.warnings.append(
-                "Ops were recorded without values: bad ones are here, and what they began with."
-            )
-        if error is None:
-            passes = bool(bad)
-            if bad and dump is not None and self._kept:
-                passes = self._passes(dump, bad)
-            if passes is False and not gap:
-                dump = None
-        self.seconds = time.perf_counter() - self._began
-        said = self._said()
-        return Capture(None, dump, error, filter_passed=passes, progress_text=said, gap=gap)
-
-    def _bad(self) -> list[tuple[OpRecord, int]]:
-        found, is_excluded = self._verdicts.bad(), self._excluded()
-        if found:
-            self.recorder.ops.describe()
-        return [
-            (record, slot)
-            for record, slot in found
-            if record.is_adopted and not is_excluded(record.name)
-        ]
+        return self._finish_without_values(error)

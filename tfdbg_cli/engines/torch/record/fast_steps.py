@@ -75,18 +75,21 @@ class FastStep:
 
     @classmethod
     @uninterrupted
-    def of(cls, optimizer: Any, make: Callable[[], Any], outer: Stack | None) -> FastStep | None:
+    def of(
+        cls, optimizer: Any, make: Callable[[], Any], outer: Stack | None, most: int | None = None
+    ) -> FastStep | None:
         """The step of an optimizer that is about to be made; ``None``: it isn't one of these.
 
         Args:
             optimizer: makes it, without a closure.
             make: the same.
             outer: where it is called.
+            most: bytes that the copy may take; ``None``: as many as it is worth.
         """
         if type(optimizer) not in _STATES or calls_hooks(optimizer):
             return None
         with undisturbed():
-            tensors, telling = _touched(optimizer)
+            tensors, telling = _touched(optimizer, _MOST_BYTES if most is None else most)
             return cls(optimizer, make, tensors, telling, outer) if tensors else None
 
     @uninterrupted
@@ -106,7 +109,7 @@ def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tensor.shape, tensor.dtype
 
 
-def _touched(optimizer: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+def _touched(optimizer: Any, most: int) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """What a step is going to write to, and what of it tells of the rest.
 
     Nothing: it isn't known, or too much.
@@ -135,7 +138,9 @@ def _touched(optimizer: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
                     telling.append(tensor)
                 size += tensor.nbytes
             written += tensors
-    return (written, telling) if size <= min(_MOST_BYTES, _LARGEST * len(written)) else ([], [])
+    return (
+        (written, telling) if size <= min(most, _MOST_BYTES, _LARGEST * len(written)) else ([], [])
+    )
 
 
 def _is_simple(group: dict[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ from tfdbg_cli.engines.torch.values.notes import note
 __all__ = ["Held", "Holder"]
 
 _FREED = "Its memory was given back since (parameters of FSDP are, between uses)."
+_NOT_KEPT = "Runs that are only waited for keep no more than this (config set level values)."
 _OVERWRITTEN = "It was written to since, inside of a module or by an optimizer."
 
 
@@ -59,6 +60,11 @@ class Held:
         self.form: Composite | None = None
         self.parts: Sequence[Held] = ()
         self.version = -1 if tensor is None or tensor.is_inference() else write_count(tensor)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the value can't be had any more."""
+        return self.tensor is None and self.place is None and self.form is None
 
     def get(self) -> torch.Tensor | None:
         """The value, read from disk if it is there; ``None``: it is gone, see `note`."""
@@ -119,8 +125,13 @@ class Holder:
         limit: bytes in memory; the oldest values beyond it go to disk. ``None``: no limit.
         spill_root: makes the folder for the file on disk; default: the system's for such files.
         clones: values are copied at once, whether or not the program writes to them.
+        allowance: bytes that may be in memory for the values' sake alone, which the program hasn't
+            by itself; beyond it all are let go of but the precious ones. ``None``: any number.
 
     Attributes:
+        spent: is called when that happens.
+        precious: gives the values that are kept then.
+        is_spent: it has happened.
         held_bytes: of the values in memory. What belongs to the program anyway (parameters, its
             inputs) counts from the time at which a copy is made.
         warnings: what could not be kept.
@@ -131,8 +142,15 @@ class Holder:
         limit: int | None = None,
         spill_root: Callable[[], str] | None = None,
         clones: bool = False,
+        allowance: int | None = None,
     ) -> None:
         self._clones = clones
+        self._allowance = allowance
+        self._copied = 0  # bytes
+        self._weighed_at = allowance or 0
+        self.is_spent = False
+        self.spent: Callable[[], object] = lambda: None
+        self.precious: Callable[[], Iterable[Held | None]] = lambda: ()
         self.held_bytes = 0
         self.warnings: list[str] = []
         self._limit = limit
@@ -146,6 +164,20 @@ class Holder:
         # What may go to disk, oldest first.
         self._order: deque[Held] = deque()
         self._pins = Pins()
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether values may be let go of."""
+        return self._allowance is not None or self.is_spent
+
+    def hold_all(self) -> None:
+        """Hold all that comes, however much it is."""
+        self._allowance = None
+
+    @property
+    def has_shared(self) -> bool:
+        """Whether a value is a reference to the program's memory."""
+        return bool(self._shared)
 
     @property
     def spilled_bytes(self) -> int:
@@ -171,7 +203,9 @@ class Holder:
             held = Held(_made(_cloned, tensor), 0)
             self.reserve(tensor, key)
             with self._lock:
-                self._charge(held, _size(tensor))
+                self._copied += (size := _size(tensor))
+                self._charge(held, size)
+                self._weigh()
             return held
         held = Held(_made(torch.Tensor.detach, tensor), key)
         with self._lock:
@@ -192,6 +226,8 @@ class Holder:
                     size = tensor.untyped_storage().nbytes()
                     self._charged[key] = (1, size)
                     self._charge(held, size)
+                if self._allowance is not None:
+                    self._weigh()
         return held
 
     def _hold_parts(self, form: Composite, tensor: torch.Tensor, key: int, is_owned: bool) -> Held:
@@ -212,6 +248,11 @@ class Holder:
         if key not in self._shared:
             return
         with self._lock:
+            if self._allowance is not None:
+                tensors = (each.tensor for each in _each(self._shared[key]))
+                sizes = (_size(tensor) for tensor in tensors if tensor is not None)
+                if self._copied + sum(sizes) > self._allowance:
+                    self._let_go()
             for held in _each(self._shared.pop(key, None)):
                 self._copy(held)
 
@@ -288,6 +329,29 @@ class Holder:
 
     # With the lock held.
 
+    def _weigh(self) -> None:
+        """Let go of the values if they are too many."""
+        allowance = self._allowance
+        if allowance is None or self.held_bytes <= self._weighed_at:
+            return
+        own = self._copied
+        for key, (_, size) in self._charged.items():
+            if storage_uses(key) <= len(_each(self._shared.get(key))):
+                own += size
+        self._weighed_at = self.held_bytes + max(allowance - own, allowance // 4)
+        if own > allowance:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._allowance, self.is_spent = None, True
+        kept = set(map(id, self.precious()))
+        shared = [held for each in self._shared.values() for held in _each(each)]
+        for held in (*shared, *self._order):
+            if id(held) not in kept and held.tensor is not None:
+                self._release(held)
+                held.note = _NOT_KEPT
+        self.spent()
+
     def _charge(self, held: Held, size: int) -> None:
         held.charge = size or 1
         self.held_bytes += size
@@ -313,7 +377,7 @@ class Holder:
             self._warn("Some values that were overwritten could not be copied.")
             return
         was_listed = held.charge > 0
-        size = _size(held.tensor)
+        self._copied += (size := _size(held.tensor))
         held.charge = size or 1
         self.held_bytes += size
         if not was_listed:
@@ -327,6 +391,7 @@ class Holder:
             return
         if not held.key:
             self.held_bytes -= held.charge
+            self._copied -= held.charge
             return
         count, size = self._charged[held.key]
         if count > 1:

@@ -205,7 +205,7 @@ class QuickOps(LoggedOps):
                 overwritten = list(flat(facts.written(args, kwargs)))
                 places = map(self._find_at, overwritten)
                 over = [place for place in places if place is not None]
-            if self._holds and not facts.keeps_elements:
+            if self.holder.has_shared and not facts.keeps_elements:
                 for each in over:
                     self.holder.before_write(log[each + KEY])
         size = OP_HEAD + len(inputs) + len(constants) + len(over) + len(frames)

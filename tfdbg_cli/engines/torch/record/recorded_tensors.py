@@ -66,6 +66,7 @@ class RecordedTensors:
         self.contexts = Contexts(self._leaf_of)
         self._describer = Describer(self.contexts, functools.partial(kind._trouble, myself))
         self._holds = holder is not None
+        self.holder.spent = functools.partial(kind._hold_no_more, myself)
         self._wanted = wanted
         self.is_eager = not wanted.is_open
         self._check = check
@@ -197,8 +198,11 @@ class RecordedTensors:
             if is_leaf and given.judged == NOT_JUDGED and self._check is not None:
                 given.judged = JUDGED
                 self._check.add(given.record, given.slot, tensor)
-            if given.held is None:
+            if given.held is None or given.held.is_gone:
                 given.held = self.holder.hold(tensor, given.key, is_owned=is_leaf)
+
+    def _hold_no_more(self) -> None:
+        self._holds = False
 
     def _wants(self, record: OpRecord, output: OpOutput) -> bool:
         wanted = self._wanted
@@ -268,8 +272,10 @@ class RecordedTensors:
         is_held = self._holds and not tensor.is_meta
         if is_held and self._wants(record, output):
             output.held = self.holder.hold(tensor, output.key, is_owned=True)
-            output.judged = JUDGED  # at the end
-        elif self._check is not None and leaf.op_type in _JUDGED and not tensor.is_meta:
+            is_there_later = not self.holder.is_limited
+            output.judged = JUDGED if is_there_later else NOT_JUDGED
+        is_checked = self._check is not None and leaf.op_type in _JUDGED
+        if is_checked and not output.judged and not tensor.is_meta:
             output.judged = JUDGED
             self._check.add(record, 0, tensor)
         return output

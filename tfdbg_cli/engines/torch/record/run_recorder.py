@@ -70,6 +70,7 @@ class RunRecorder:
             are removed when the dump is closed.
         names: what things are called, which outlives runs.
         check: has ``add(record, slot, tensor)``, called for each output as it is made.
+        allowance: see `Holder`.
         make_ops: the class of `ops`.
 
     Attributes:
@@ -85,10 +86,11 @@ class RunRecorder:
         spill_root: Callable[[], str] | None = None,
         names: Names | None = None,
         check: Any = None,
+        allowance: int | None = None,
         make_ops: type[OpRecorder] = QuickOps,
     ) -> None:
         self._names = names if names is not None else Names()
-        self._holder = Holder(limit, spill_root, clones=PROCESS_PATCHES.clones)
+        self._holder = Holder(limit, spill_root, PROCESS_PATCHES.clones, allowance)
         wanted = WatchMatcher(watch)
         # Views that were asked for are held like the rest.
         self._has_views = not wanted.names_ops

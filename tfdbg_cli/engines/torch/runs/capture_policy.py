@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.common.memory import unnoticed_memory
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.levels import FULL, RECORDS, CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
@@ -49,10 +50,11 @@ class TorchCapturePolicy(CapturePolicy):
         return f"not done again: {costs.refusal}" if costs.refusal else ""
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
+        allowance = self._allowance() if self.is_free else None
         if level == FULL:
-            return FullLevel(watch, self._names)
+            return FullLevel(watch, self._names, allowance=allowance)
         if level == RECORDS:
-            return RecordsLevel(watch, self._names)
+            return RecordsLevel(watch, self._names, allowance)
         return ModulesLevel(
             watch,
             self._names,
@@ -62,11 +64,19 @@ class TorchCapturePolicy(CapturePolicy):
             self._spares,
             self._facts,
             self._stale,
+            allowance,
         )
 
     def settle(self) -> None:
         while self._spares:
             self._spares.pop().discard()
+
+    @staticmethod
+    def _allowance() -> int:
+        found = unnoticed_memory()
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            found = min(found, unnoticed_memory(torch.cuda.memory_allocated()))
+        return found
 
     def _parameters(self) -> Iterator[torch.Tensor]:
         for optimizer in self._optimizers:
