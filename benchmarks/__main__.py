@@ -26,6 +26,7 @@ BENCHMARKS = {
     "torch_growth": "Growth: PyTorch",
     "tensorflow_runs": "Waiting: TensorFlow sessions",
     "tensorflow2_runs": "Waiting: TensorFlow 2",
+    "memory": "Memory while waiting",
     "following": "Numbers over runs",
     "stepping": "Stepping and tracing",
     "tracing": "Tracing a language model",

@@ -4,8 +4,44 @@ from __future__ import annotations
 
 import tempfile
 import weakref
+from typing import ClassVar
 
-__all__ = ["SpillFile"]
+from tfdbg_cli.common.memory import spare_memory
+from tfdbg_cli.common.streams import tell
+
+__all__ = ["SizeWarning", "SpillFile"]
+
+
+# Values that are no matter, whatever memory there is.
+_SMALL = 1 << 26
+
+
+class SizeWarning:
+    """Tells once that values of a run take more than a quarter of the memory that was left.
+
+    Args:
+        limit: bytes in memory, beyond which values go to disk; ``None``: they don't.
+    """
+
+    is_told: ClassVar[bool] = False
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._look_at = _SMALL
+
+    def see(self, held: int) -> None:
+        """So many bytes are held by now, or are about to be."""
+        if held <= self._look_at or SizeWarning.is_told:
+            return
+        quarter = (held + spare_memory(4 * held)) // 4
+        self._look_at = quarter
+        if held > quarter:
+            SizeWarning.is_told = True
+            disk = f"; what is above {self._limit / 1e9:.1f} GB goes to disk" if self._limit else ""
+            tell(
+                f"the values of this run take {held / 1e9:.1f} GB by now, more than a quarter of "
+                f"the memory that was left{disk}. config set level ops holds bad ones only."
+            )
 
 
 class SpillFile:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.engines.jax.plans.values import as_array, is_key
-from tfdbg_cli.engines.kit.spill import SpillFile
+from tfdbg_cli.engines.kit.spill import SizeWarning, SpillFile
 
 __all__ = ["Holder"]
 
@@ -47,6 +47,7 @@ class Holder:
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
+        self._warning = SizeWarning(limit)
         self._bytes = 0
         self._spilled: SpillFile | None = None
         self._order: deque[_Held] = deque()
@@ -70,6 +71,7 @@ class Holder:
         self._known[id(value)] = held
         self._order.append(held)
         self._bytes += held.size
+        self._warning.see(self._bytes)
         while self._bytes > self._limit and self._order and not self.problem:
             self._spill(self._order.popleft())
         return held.read

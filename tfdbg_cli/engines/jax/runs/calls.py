@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 from jax import numpy as jnp
 
+from tfdbg_cli.common.memory import spare_memory
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.replay import CallbackResults
 from tfdbg_cli.engines.jax.plans.values import is_key, is_spread
@@ -74,6 +75,7 @@ class Call(ABC):
         written: what the mutable arrays that it gets hold after it, by their paths.
         seconds: how long it took until it returned, tracing and compiling included.
         is_fine: nothing bad is in what it has returned; ``None``: nobody has looked.
+        lost: why some of what it got isn't there afterwards; empty: all is.
     """
 
     #: Its arguments are lists that a library has made.
@@ -93,6 +95,7 @@ class Call(ABC):
         self.written: dict[str, Any] = {}
         self.seconds = 0.0
         self.is_fine: bool | None = None
+        self.lost = ""
         self._stack = take(call_frame(sys._getframe(1)), None, None)
 
     @property
@@ -127,6 +130,19 @@ class Call(ABC):
     def keep(self) -> None:
         """Let what it gets be there afterwards: arrays that it may write over are copied."""
 
+    def _copied(self, tree: Any) -> Any:
+        """A copy, if it takes no more than a quarter of the memory that is left."""
+        size = sum(getattr(each, "nbytes", 0) for each in jax.tree.leaves(tree) if not is_key(each))
+        spare = _spare(size)
+        if size <= spare // 4:
+            return copied_arrays(tree)
+        self.lost = (
+            f"{self.title} writes over {size:,} bytes of what it is given (donate_argnums), and a "
+            f"copy would take more than a quarter of the {spare:,} that are left: it can't be done "
+            "once more"
+        )
+        return tree
+
     def done(self) -> None:
         """It is over: what it has written to is looked at before others write to it."""
         self.written = {
@@ -134,7 +150,9 @@ class Call(ABC):
         }
 
     def can_be_replayed(self) -> bool:
-        """Whether nothing of the program's would be written to once more."""
+        """Whether what it got is there, and nothing of the program's would be written to again."""
+        if self.lost:
+            return False
         if not writes_to_arguments(self.jaxpr.jaxpr):
             return True
         are_kept = any(leaf.is_ref for leaf in self.leaves)
@@ -235,7 +253,7 @@ class FunctionCall(Call):
             {at: value for at, value in enumerate(args) if at in positions},
             {key: value for key, value in kwargs.items() if key in names},
         )
-        copied, named = copied_arrays(chosen)
+        copied, named = self._copied(chosen)
         self._given = [copied.get(at, v) for at, v in enumerate(args)], {**kwargs, **named}
         self.leaves = [
             _kept(leaf)._replace(original=before.value)
@@ -293,7 +311,7 @@ class JaxprCall(Call):
 
     def keep(self) -> None:
         if self._is_donated:
-            self._values = copied_arrays(list(self._values))
+            self._values = self._copied(list(self._values))
         self.leaves = [_kept(leaf) for leaf in self.inputs()]
 
     def forget(self) -> None:
@@ -362,6 +380,14 @@ def _parameter_names(function: Callable[..., Any], args: Sequence[Any]) -> list[
     found = argument_names(function, (*marks,), {})
     by_mark = {id(value): name for name, value in found.items()}
     return [by_mark.get(id(mark), f"args[{at}]") for at, mark in enumerate(marks)]
+
+
+def _spare(size: int) -> int:
+    """Bytes that are left where arrays are; a large number if nobody knows."""
+    devices = jax.local_devices()
+    stats = [found for each in devices if (found := each.memory_stats()) is not None]
+    left = [each["bytes_limit"] - each["bytes_in_use"] for each in stats if "bytes_limit" in each]
+    return min(left, default=spare_memory(4 * size))
 
 
 def copied_arrays(tree: Any) -> Any:

@@ -87,7 +87,7 @@ class Replayed:
         """Do one more call."""
         closed = call.jaxpr
         if not call.can_be_replayed():
-            text = (
+            text = call.lost or (
                 f"{call.title} writes to mutable arrays (jax.new_ref) that are none of its "
                 "arguments: it is not done twice"
             )

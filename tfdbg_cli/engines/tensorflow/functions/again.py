@@ -16,7 +16,11 @@ from tfdbg_cli.engines.tensorflow.functions.bodies import (
     Kind,
     read_body,
 )
-from tfdbg_cli.engines.tensorflow.functions.effects import has_state, touches_state
+from tfdbg_cli.engines.tensorflow.functions.effects import (
+    has_state,
+    nodes_behind,
+    touches_state,
+)
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 
@@ -106,7 +110,7 @@ def make_before(body: FunctionBody, find: Callable[[str], Any], failed: str) -> 
         find: gives the ``FunctionDef`` of a name.
         failed: the node.
     """
-    after = _after(body, {failed})
+    after = nodes_behind(body, {failed})
     written = {
         source
         for node in body.nodes
@@ -140,15 +144,6 @@ def make_before(body: FunctionBody, find: Callable[[str], Any], failed: str) -> 
     before.live = body.live
     twin = make_twin(before, find_made, lambda node: True, has_health=False)
     return twin._replace(definitions=[definition, *twin.definitions])
-
-
-def _after(body: FunctionBody, names: set[str]) -> set[str]:
-    """These nodes, and all that wait for one of them."""
-    found = set(names)
-    for node in body.nodes:
-        if any(name in found for name, _ in node.inputs) or not found.isdisjoint(node.control):
-            found.add(node.name)
-    return found
 
 
 def _set_inputs(made: Any, inputs: Sequence[str]) -> None:

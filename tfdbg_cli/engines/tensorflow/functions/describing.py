@@ -21,6 +21,8 @@ from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Librar
 from tfdbg_cli.engines.tensorflow.functions.pipelines.described import Described, explain
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.replicas import scope_of_replica
+from tfdbg_cli.engines.tensorflow.functions.slots import Slot
+from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import Held
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
 
@@ -59,6 +61,7 @@ class Call(Event):
 
     function: Any
     known: KnownFunction
+    twin: Twin
     added: Sequence[Any] = ()
     failed = ""
     by_xla = False  # shown is what XLA computes when it computes it again
@@ -67,6 +70,11 @@ class Call(Event):
     def is_of_xla(self) -> bool:
         """Whether XLA computes it, and its values are computed again."""
         return self.known.is_compiled and not self.known.holds
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its values can be known."""
+        return bool(self.failed) or not self.added or self.twin.keeps(self.added)
 
     def news(self) -> set[int]:
         """The numbers of what is bad and wasn't before without anything that was waited for."""
@@ -178,11 +186,12 @@ class Describing:
         )
         for slot, tensor in enumerate(op.outputs):
             self._names[id(tensor)] = f"{name}:{slot}"
-            if holdable(tensor.dtype):
-                self._add(name, op.op_type, slot, HeldTensor(tensor), op.timestamp)
+            held = tensor.tensor if isinstance(tensor, Slot) else tensor
+            if held is not None and holdable(tensor.dtype):
+                self._add(name, op.op_type, slot, HeldTensor(held), op.timestamp)
 
     def _call(self, call: Call) -> None:
-        layout = call.known.twin().layout
+        layout = call.twin.layout
         self._variables = {**self._keras.variables(call.function), **self._variables}
         signature = layout.body.definition.signature.input_arg
         arguments = [
@@ -205,7 +214,12 @@ class Describing:
         if not self._has_values:
             pass
         elif not call.failed:
-            found = call.known.values(call.inputs, call.added, call.by_xla)
+            found = call.known.values(call.twin, call.inputs, call.added, call.by_xla)
+            if found is None:
+                self.lacks.append(
+                    f"The values of {layout.body.title} weren't kept: its variables are large, and "
+                    "nothing was bad before it wrote to them (config set level values keeps them)."
+                )
         else:
             found = call.known.values_before(call.inputs, call.failed)
         lacks: dict[tuple[Path, str], Held] = {}

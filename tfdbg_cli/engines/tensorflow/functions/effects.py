@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tensorflow.python.framework import op_def_registry
 
 from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody
@@ -13,6 +15,8 @@ __all__ = [
     "is_foreign",
     "is_foreign_inside",
     "is_variable_op",
+    "may_write",
+    "nodes_behind",
     "touches_state",
 ]
 
@@ -40,6 +44,22 @@ def touches_state(body: FunctionBody, seen: frozenset[str] = frozenset()) -> boo
         else has_state(node)
         for node in body.nodes
     )
+
+
+def may_write(node: BodyNode) -> bool:
+    """Whether a node writes to a variable, or calls what has state."""
+    if node.inner:
+        return any(touches_state(each) for each in node.inner.values())
+    return bool(node.kind) or is_writing(node.op)
+
+
+def nodes_behind(body: FunctionBody, names: Iterable[str]) -> set[str]:
+    """These nodes, and all that wait for one of them."""
+    found = set(names)
+    for node in body.nodes:
+        if any(name in found for name, _ in node.inputs) or not found.isdisjoint(node.control):
+            found.add(node.name)
+    return found
 
 
 def can_repeat(node: BodyNode, seen: frozenset[str] = frozenset()) -> bool:

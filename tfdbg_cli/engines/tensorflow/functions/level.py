@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from tensorflow.python.framework import errors
 
 from tfdbg_cli.common.interpreter.program_signals import pass_on
@@ -18,8 +17,10 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.levels import CHECKED, FULL, CaptureLevel
+from tfdbg_cli.engines.kit.spill import SizeWarning
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take, user_frames, variables
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
+from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions.describing import (
     GRADIENT,
     Call,
@@ -37,6 +38,8 @@ from tfdbg_cli.engines.tensorflow.functions.ops import (
 )
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.replicas import is_replica
+from tfdbg_cli.engines.tensorflow.functions.slots import Slots, is_bad
+from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
 
 __all__ = ["ValuesLevel", "failing_node"]
 
@@ -53,6 +56,7 @@ class ValuesLevel(CaptureLevel):
         listen: sees ops from now on; returns what ends it.
         names: what Keras calls layers and variables.
         iterators: of the program.
+        allowance: bytes that may be held while a bad tensor is waited for; ``None``: any number.
     """
 
     level = FULL
@@ -64,8 +68,11 @@ class ValuesLevel(CaptureLevel):
         listen: Callable[[Callable[..., None]], Callable[[], None]],
         names: KerasNames,
         iterators: Iterators,
+        allowance: int | None = None,
     ) -> None:
         super().__init__(watch)
+        self.allowance = allowance
+        self._warning = SizeWarning(None)
         self._listen, self._names, self._iterators = listen, names, iterators
         self._deafen: Callable[[], None] | None = None
         self._thread = threading.get_ident()
@@ -76,6 +83,8 @@ class ValuesLevel(CaptureLevel):
         self._begins_at = 0  # so many events came before the run
         self._inputs: dict[str, Any] = {}
         self._known: dict[int, Any] = {}  # held: no other tensor has its identity
+        self._bytes = 0  # of what ops have made that were executed by themselves
+        self._slots: Slots | None = None  # stand for them once they are too many
         self._failed: tuple[BaseException | None, str] = (None, "")
         self._made: tuple[list[Node], list[Datum], dict[int, str]] | None = None
         self.gap = ""
@@ -129,8 +138,8 @@ class ValuesLevel(CaptureLevel):
             name = f"{GRADIENT}{name}"
         event.op_type, event.name, event.attributes = op_type, name, tuple(attributes or ())
         event.outputs = list(outputs)
-        self._known.update((id(tensor), tensor) for tensor in outputs)
         self._events.append(event)
+        self._keep(event)
         if self._is_ahead:
             self._bytes_ahead += size_of(outputs)
             if len(self._events) > MOST_AHEAD or self._bytes_ahead > MOST_BYTES_AHEAD:
@@ -138,11 +147,32 @@ class ValuesLevel(CaptureLevel):
                 self._bytes_ahead = 0
                 self._events, self._known, self._inputs = [], {}, {}
 
+    def _keep(self, event: Op) -> None:
+        """Hold what an op has made, if there is room for it."""
+        if self._slots is not None:
+            self._slots.put(event)
+            return
+        self._known.update((id(tensor), tensor) for tensor in event.outputs)
+        self._bytes += size_of([each for each in event.outputs if holdable(each.dtype)])
+        self._warning.see(self._bytes)
+        if self.allowance is not None and self._bytes > self.allowance:
+            self._slots = Slots()
+            for each in self._events:
+                if isinstance(each, Op):
+                    for tensor in each.outputs:
+                        del self._known[id(tensor)]
+                    self._slots.put(each)
+            self._dump.lists_only_bad = True
+            self._dump.warnings.append(
+                "Ops were recorded without values: bad ones are here, and what they began with."
+            )
+
     def _name(self, tensors: Sequence[Any]) -> None:
         """Note what the user calls tensors that nothing in the run has made."""
         found: dict[int, str] | None = None
         for tensor in tensors:
-            if id(tensor) in self._known:
+            is_made = self._slots is not None and self._slots.of(tensor) is not tensor
+            if is_made or id(tensor) in self._known:
                 continue
             self._known[id(tensor)] = tensor
             if found is None:
@@ -159,10 +189,12 @@ class ValuesLevel(CaptureLevel):
         arguments: Sequence[Any],
         results: Sequence[Any],
         added: Sequence[Any],
+        twin: Twin | None = None,
     ) -> None:
         """A traced function was called, by its twin."""
         event = Call(list(arguments), self._stack(), self._clock.now())
         event.function, event.known = function, known
+        event.twin = twin or known.twin()
         event.outputs, event.added = list(results), list(added)
         self._known.update((id(tensor), tensor) for tensor in results)
         self._events.append(event)
@@ -222,6 +254,8 @@ class ValuesLevel(CaptureLevel):
         return MemoryDump(lambda: graph, make=lambda: data)
 
     def tensor_name(self, tensor: Any) -> str:
+        if self._slots is not None:
+            tensor = self._slots.of(tensor)
         return self._described()[2].get(id(tensor), "")
 
     def name_later(self, tensor: Any) -> Callable[[], str]:
@@ -239,13 +273,10 @@ class ValuesLevel(CaptureLevel):
             capture.dump = self.stepped
         if error is None and self.watch.filter_name in CHECKED:
             calls = [(call, call.news()) for call in self._events if isinstance(call, Call)]
-            is_bad = any(news for _, news in calls) or any(
-                _is_bad(tensor)
-                for op in self._events
-                if isinstance(op, Op)
-                for tensor in op.outputs
+            has_bad = any(news for _, news in calls) or any(
+                is_bad(tensor) for op in self._events if isinstance(op, Op) for tensor in op.outputs
             )
-            capture.filter_passed = is_bad and self._is_hit()
+            capture.filter_passed = has_bad and self._is_hit()
             unclear = [call for call, news in calls if news and call.is_of_xla]
             if unclear and not capture.filter_passed:
                 found = self._is_hit_by_xla(unclear)
@@ -258,6 +289,13 @@ class ValuesLevel(CaptureLevel):
             capture.progress_text = f"none in {' and '.join(parts)}"
             if not capture.filter_passed:
                 for call, news in calls:
+                    if news and not call.is_kept:
+                        capture.gap = (
+                            f"{call.known.body.title} made a nan or an infinity after it wrote to "
+                            "a variable, where what it was made of isn't kept; config set level "
+                            "values keeps it"
+                        )
+                        continue
                     if call in unclear:
                         capture.gap = (
                             f"{call.known.body.title}, which XLA compiles, made a nan or an "
@@ -315,13 +353,6 @@ class ValuesLevel(CaptureLevel):
                 self._dump.warnings.append(note)
             self._dump.warnings += describing.lacks
         return self._made
-
-
-def _is_bad(tensor: Any) -> bool:
-    """Whether a nan or an infinity is in it."""
-    if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
-        return False
-    return not np.isfinite(tensor.numpy()).all()
 
 
 def failing_node(error: BaseException) -> str:

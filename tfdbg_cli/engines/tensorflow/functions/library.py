@@ -18,6 +18,7 @@ from tfdbg_cli.engines.tensorflow.functions.bodies import (
 )
 from tfdbg_cli.engines.tensorflow.functions.effects import has_state
 from tfdbg_cli.engines.tensorflow.functions.private import call_by_name
+from tfdbg_cli.engines.tensorflow.functions.twins.guards import READING
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM
@@ -47,10 +48,13 @@ class KnownFunction:
         only_reads: it may be computed twice.
         holds: why its twin gives all there is; empty: what is plain can be computed again.
         excused: the numbers of its health that were bad without anything that was waited for.
+        can_be_guarded: its twin can do without what variables held where nothing is bad.
+        is_large: so much that it has to where a bad tensor is only waited for.
     """
 
     def __init__(self, body: FunctionBody, room: Callable[[], int]) -> None:
-        nodes = list(_all_nodes(body, set()))
+        pairs = list(_all_nodes(body, set()))
+        nodes = [node for _, node in pairs]
         self.body = body
         self.is_training = any("gradient_tape/" in node.name for node in nodes)
         self.writes = any(is_writing(node.op) for node in nodes)
@@ -66,32 +70,45 @@ class KnownFunction:
             inner.is_compiled for node in nodes for inner in node.inner.values()
         )
         self.excused: set[int] = set()
+        reading = {body for body, node in pairs if node.op == READING}
+        self.can_be_guarded = len(reading) == 1 and not (
+            self.holds or self.has_streams or self.is_compiled
+        )
         self._room = room
-        self._twin: Twin | None = None
+        self._twins: dict[bool, Twin] = {}
         self._again: dict[bool, Twin] = {}
 
-    def twin(self) -> Twin:
-        """What is called in its place."""
-        if self._twin is None:
+    def twin(self, is_guarded: bool = False) -> Twin:
+        """What is called in its place.
+
+        Args:
+            is_guarded: what variables held is returned only if something is bad.
+        """
+        if is_guarded not in self._twins:
             wants = _everything if self.holds else _stateful
-            self._twin = make_twin(self.body, find_function, wants, room=self._room())
-            _add(self._twin)
-        return self._twin
+            twin = make_twin(
+                self.body, find_function, wants, room=self._room(), is_guarded=is_guarded
+            )
+            _add(twin)
+            self._twins[is_guarded] = twin
+        return self._twins[is_guarded]
 
     def values(
-        self, arguments: Sequence[Any], added: Sequence[Any], by_xla: bool = False
-    ) -> tuple[Layout, Sequence[Any]]:
+        self, twin: Twin, arguments: Sequence[Any], added: Sequence[Any], by_xla: bool = False
+    ) -> tuple[Layout, Sequence[Any]] | None:
         """All tensors of a call.
 
         Args:
+            twin: that was called.
             arguments: of the call.
             added: what the twin has given besides.
             by_xla: as XLA computes them, where they are computed again.
 
         Returns:
-            Where they are among the results, and the results.
+            Where they are among the results, and the results; ``None``: they weren't kept.
         """
-        twin = self.twin()
+        if not twin.keeps(added):
+            return None
         if self.holds:
             return twin.layout, added
         if by_xla not in self._again:
@@ -122,7 +139,7 @@ class KnownFunction:
 
     def forget(self) -> None:
         """Let go of what was made known to the runtime."""
-        for twin in (*([self._twin] if self._twin is not None else []), *self._again.values()):
+        for twin in (*self._twins.values(), *self._again.values()):
             _remove(twin)
 
 
@@ -194,11 +211,12 @@ def _stateful(node: BodyNode) -> bool:
     return not node.inner and not node.kind and has_state(node)
 
 
-def _all_nodes(body: FunctionBody, seen: set[str]) -> Iterator[BodyNode]:
+def _all_nodes(body: FunctionBody, seen: set[str]) -> Iterator[tuple[str, BodyNode]]:
+    """All nodes, each with the name of its function."""
     if body.name in seen:
         return
     seen.add(body.name)
     for node in body.nodes:
-        yield node
+        yield body.name, node
         for inner in node.inner.values():
             yield from _all_nodes(inner, seen)

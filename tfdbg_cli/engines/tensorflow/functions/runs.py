@@ -15,13 +15,14 @@ from tensorflow.python.framework import errors
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.memory import unnoticed_memory
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import RunHandle, SteppedRun, Watch
 from tfdbg_cli.engines.kit.contain import contained
 from tfdbg_cli.engines.kit.description import OpenRun, RunDescription
-from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
+from tfdbg_cli.engines.kit.levels import CHECKED, FULL, CaptureLevel
 from tfdbg_cli.engines.kit.life import BLOCK, RunLife
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
@@ -32,7 +33,13 @@ from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Librar
 from tfdbg_cli.engines.tensorflow.functions.losses import Losses
 from tfdbg_cli.engines.tensorflow.functions.ops import listen
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
-from tfdbg_cli.engines.tensorflow.functions.private import NAMES, call_twin, function_name, reword
+from tfdbg_cli.engines.tensorflow.functions.private import (
+    NAMES,
+    call_twin,
+    function_name,
+    reword,
+    variable_kind,
+)
 from tfdbg_cli.engines.tensorflow.functions.replicas import (
     goes_into_threads,
     is_replica,
@@ -70,7 +77,9 @@ class FunctionPolicy(CapturePolicy):
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
         if watch.limit is not None:
             self.room = watch.limit // 4
-        return ValuesLevel(watch, listen, self.names, self.iterators)
+        is_limited = self.is_free and watch.filter_name in CHECKED
+        allowance = unnoticed_memory() if is_limited else None
+        return ValuesLevel(watch, listen, self.names, self.iterators, allowance)
 
     def _level(self, watch: Watch, kind: str) -> str:
         return FULL
@@ -329,7 +338,7 @@ class FunctionRuns(RunLife[OpenRun]):
             return results
         if not isinstance(watcher, ValuesLevel):
             return self._unwatched(function, known, original)
-        twin = self._twin(function, known)
+        twin = self._twin(function, known, watcher.allowance, arguments)
         if twin is None:
             watcher.gap = f"{function_name(function)} could not be looked into"
             with self._calling:
@@ -347,14 +356,21 @@ class FunctionRuns(RunLife[OpenRun]):
         except Exception as error:
             watcher.call_failed(function, known, arguments, error)
             raise
-        watcher.call_done(function, known, arguments, results or (), added)
+        watcher.call_done(function, known, arguments, results or (), added, twin)
         return results
 
-    def _twin(self, function: Any, known: KnownFunction | None) -> Twin | None:
+    def _twin(
+        self,
+        function: Any,
+        known: KnownFunction | None,
+        allowance: int | None = None,
+        arguments: Sequence[Any] = (),
+    ) -> Twin | None:
         if known is None or id(function) in self._unknown:
             return None
         try:
-            return known.twin()
+            is_limited = allowance is not None and known.can_be_guarded
+            return known.twin(is_limited and _bytes_of_variables(arguments) > (allowance or 0))
         except Exception as error:
             pass_on(error)
             self._cannot(function, error)
@@ -481,6 +497,12 @@ def _keras_method() -> str:
             return code.co_name
         frame = frame.f_back
     return ""
+
+
+def _bytes_of_variables(arguments: Sequence[Any]) -> int:
+    """How much memory the variables take whose handles a function is given, as far as is known."""
+    kinds = filter(None, map(variable_kind, arguments))
+    return sum(dtype.size * (shape.num_elements() or 0) for dtype, shape in kinds)
 
 
 def _worded(original: Callable[[Any], Any], function: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.engines.kit.spill import SpillFile
+from tfdbg_cli.engines.kit.spill import SizeWarning, SpillFile
 from tfdbg_cli.engines.torch.private import (
     Pins,
     is_functional,
@@ -154,6 +154,7 @@ class Holder:
         self.held_bytes = 0
         self.warnings: list[str] = []
         self._limit = limit
+        self._warning = SizeWarning(limit)
         self._spill_root = spill_root
         self._file: SpillFile | None = None
         self._lock = threading.RLock()
@@ -356,6 +357,7 @@ class Holder:
         held.charge = size or 1
         self.held_bytes += size
         self._order.append(held)
+        self._warning.see(self.held_bytes)
         if self._limit is not None and self.held_bytes > self._limit:
             self._spill(self._limit)
 
@@ -382,6 +384,7 @@ class Holder:
         self.held_bytes += size
         if not was_listed:
             self._order.append(held)
+        self._warning.see(self.held_bytes)
         if self._limit is not None and self.held_bytes > self._limit:
             self._spill(self._limit)
 

@@ -193,8 +193,8 @@ class _Explaining:
             lambda graph, name: name,
         )
         self._described.nodes.extend(inlined.nodes)
-        found = maker.known.values(maker.arguments, maker.added)
-        for seen in values_of(*found, maker.arguments):
+        found = maker.known.values(maker.known.twin(), maker.arguments, maker.added)
+        for seen in values_of(*found, maker.arguments) if found is not None else ():
             name = inlined.names[seen.path].get(seen.node, "")
             if name:
                 self._add(name, seen.op, seen.slot, seen.value, seen.is_view)

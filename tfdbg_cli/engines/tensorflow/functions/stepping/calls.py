@@ -36,7 +36,7 @@ def call_stepper(
     (call,) = describing.calls
     event, known = call.event, call.event.known
     layout = CallLayout(
-        known.twin().layout,
+        event.twin.layout,
         call.inlined,
         call.arguments,
         {node.name: node for node in nodes},

@@ -7,13 +7,18 @@ op hands on in any case is seen where it gets to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from tensorflow.core.framework import types_pb2
 
 from tfdbg_cli.engines.tensorflow.functions.bodies import FunctionBody
-from tfdbg_cli.engines.tensorflow.functions.twins.nodes import add_constant, add_node, add_zero
+from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
+    add_constant,
+    add_node,
+    add_numbers,
+    add_zero,
+)
 
 __all__ = ["Health", "to_check", "zeros"]
 
@@ -90,6 +95,7 @@ class Health:
     def __init__(self, definition: Any) -> None:
         self._definition = definition
         self._sums: list[str] = []
+        self._sources: list[str] = []  # of what each is the sum
         self._parts: list[str] = []
         self._count = 0
 
@@ -105,6 +111,7 @@ class Health:
 
     def watch(self, reference: str, kind: int) -> None:
         """Tell of a tensor."""
+        self._sources.append(reference)
         add = self._add
         if kind != types_pb2.DT_FLOAT:  # sums of the small types are soon too large
             cast = add("Cast", reference)
@@ -125,14 +132,7 @@ class Health:
 
     def joined(self, before: str = "") -> str:
         """All numbers; ``before``: those of earlier iterations, of which the larger ones count."""
-        parts = list(self._parts)
-        if self._sums:
-            finite = self._add("IsFinite", self._concatenated(self._sums))
-            finite.attr["T"].type = types_pb2.DT_FLOAT
-            bad = self._add("LogicalNot", f"{finite.name}:y:0")
-            cast = self._add("Cast", f"{bad.name}:y:0")
-            cast.attr["SrcT"].type, cast.attr["DstT"].type = types_pb2.DT_BOOL, types_pb2.DT_FLOAT
-            parts.append(f"{cast.name}:y:0")
+        parts = [*self._parts, *self._flags(self._sums)]
         joined = self._concatenated(parts or [zeros(self._definition, 1)])
         if not before:
             return joined
@@ -140,12 +140,42 @@ class Health:
         made.attr["T"].type = types_pb2.DT_FLOAT
         return f"{made.name}:z:0"
 
+    def is_bad(self, nodes: Container[str]) -> str:
+        """Whether something is, as far as these nodes have made it, or it is an argument."""
+        arguments = {each.name for each in self._definition.signature.input_arg}
+
+        def counts(reference: str) -> bool:
+            name = reference.partition(":")[0]
+            return name in nodes or name in arguments
+
+        parts = [each for each in self._parts if counts(each)]
+        sums = [
+            each for each, source in zip(self._sums, self._sources, strict=True) if counts(source)
+        ]
+        numbers = self._concatenated([*parts, *self._flags(sums)] or [zeros(self._definition, 1)])
+        total = self._add("Max", numbers, add_constant(self._definition, 0))
+        total.attr["T"].type, total.attr["Tidx"].type = types_pb2.DT_FLOAT, types_pb2.DT_INT32
+        above = self._add("Greater", f"{total.name}:output:0", add_numbers(self._definition, 0))
+        above.attr["T"].type = types_pb2.DT_FLOAT
+        return f"{above.name}:z:0"
+
     def padded(self, step: str, sizes: Sequence[tuple[str, int]]) -> str:
         """All numbers in their place among those of all branches."""
         parts = [
             self.joined() if name == step else zeros(self._definition, size) for name, size in sizes
         ]
         return self._concatenated(parts)
+
+    def _flags(self, sums: Sequence[str]) -> list[str]:
+        """One number for each sum, in a vector, if there are any."""
+        if not sums:
+            return []
+        finite = self._add("IsFinite", self._concatenated(sums))
+        finite.attr["T"].type = types_pb2.DT_FLOAT
+        bad = self._add("LogicalNot", f"{finite.name}:y:0")
+        cast = self._add("Cast", f"{bad.name}:y:0")
+        cast.attr["SrcT"].type, cast.attr["DstT"].type = types_pb2.DT_BOOL, types_pb2.DT_FLOAT
+        return [f"{cast.name}:y:0"]
 
     def _add(self, op: str, *inputs: str) -> Any:
         return add_node(self._definition, op, inputs)

@@ -72,7 +72,9 @@ def add_zero(definition: Any, kind: int, count: int | None = None) -> str:
     tensor.tensor_shape.SetInParent()
     if count is not None:
         tensor.tensor_shape.dim.add().size = count
-    if kind == types_pb2.DT_STRING:
+    if count == 0:
+        pass
+    elif kind == types_pb2.DT_STRING:
         tensor.string_val.append(b"")
     elif kind == types_pb2.DT_FLOAT:
         tensor.float_val.append(0.0)

@@ -32,6 +32,7 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.loops import (
     variable,
 )
 from tfdbg_cli.engines.tensorflow.functions.twins.conditions import LoopTest
+from tfdbg_cli.engines.tensorflow.functions.twins.guards import READING, Read, guard
 from tfdbg_cli.engines.tensorflow.functions.twins.health import Health, to_check, zeros
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem, Part
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
@@ -58,12 +59,18 @@ class Twin(NamedTuple):
         layout: of the results that were added; they come last.
         added: how many were added, the one for health among them.
         definitions: its own and of those that it calls, to be made known to the runtime.
+        guarded: the numbers of the added results that have no elements if nothing was bad.
     """
 
     name: str
     layout: Layout
     added: int
     definitions: Sequence[Any]
+    guarded: Sequence[int] = ()
+
+    def keeps(self, added: Sequence[Any]) -> bool:
+        """Whether all is among the added results that others can be computed of."""
+        return all(tuple(added[at].shape) != (0,) for at in self.guarded)
 
 
 def make_twin(
@@ -72,6 +79,7 @@ def make_twin(
     wants: Callable[[BodyNode], bool],
     has_health: bool = True,
     room: int = DEFAULT_ROOM,
+    is_guarded: bool = False,
 ) -> Twin:
     """The twin of a function.
 
@@ -81,10 +89,13 @@ def make_twin(
         wants: whether the outputs of a node are to be returned.
         has_health: whether health is.
         room: how many bytes the iterations of a loop may take.
+        is_guarded: what variables held is returned only if something is bad (`guards`).
     """
-    builder = _Builder(find, wants, has_health, room)
+    builder = _Builder(find, wants, has_health, room, is_guarded)
     name, layout, _ = builder.make(body)
-    return Twin(name, layout, len(layout.dtypes) + has_health, builder.definitions)
+    added = len(layout.dtypes) + has_health
+    guarded = range(len(layout.dtypes)) if is_guarded else ()
+    return Twin(name, layout, added, builder.definitions, [*guarded])
 
 
 class _Builder:
@@ -96,8 +107,10 @@ class _Builder:
         wants: Callable[[BodyNode], bool],
         has_health: bool,
         room: int,
+        is_guarded: bool,
     ) -> None:
         self._find, self._wants, self._has_health, self._room = find, wants, has_health, room
+        self._is_guarded = is_guarded
         self.definitions: list[Any] = []
         self._made: dict[str, tuple[str, Layout, int]] = {}
         self._open: set[str] = set()
@@ -136,6 +149,7 @@ class _Builder:
         definition = self._copy(body.definition, mark)
         part = Part(definition, Layout(body), [], Health(definition))
         nodes = {node.name: node for node in definition.node_def}
+        reads: list[Read] = []
         for reference, kind in to_check(body, len(self._open) == 1) if self._has_health else ():
             part.health.watch(reference, kind)
         for node in body.nodes:
@@ -145,6 +159,8 @@ class _Builder:
                 for slot, output in enumerate(node.outputs):
                     if holdable(dtypes.as_dtype(output.dtype)):
                         places[slot] = len(part.references)
+                        if node.op == READING:
+                            reads.append(Read(node.name, places[slot]))
                         part.references.append(output.reference)
                         part.layout.dtypes.append(output.dtype)
             first, inner = len(part.references), {}
@@ -152,6 +168,8 @@ class _Builder:
             if called and not any(each.name in self._open for each in called):
                 inner = self._enter(node, nodes[node.name], part)
             part.layout.items.append(LayoutItem(node, places, first, inner))
+        if self._is_guarded and reads:
+            self.definitions += guard(part, body, reads)
         self._open.discard(body.name)
         self._compiled = compiled
         return part
