@@ -7,11 +7,11 @@ import dis
 import functools
 import inspect
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
+from tfdbg_cli.common.interpreter.unwarned import unwarned
 from tfdbg_cli.dumps.sources import user_frame
 from tfdbg_cli.engines.kit.statements import SCOPES, declared_global, own_nodes, with_scopes
 from tfdbg_cli.tracing.asked import asked_for
@@ -136,8 +136,7 @@ def _around(lines: Sequence[str], line: int) -> str:
 @functools.lru_cache(maxsize=16)
 def _parsed(text: str) -> ast.Module | None:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with unwarned():
             return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import keyword
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from tfdbg_cli.commands.tensors.references import parse_template, reference_valu
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
 from tfdbg_cli.common.interpreter.program_signals import PassedOn
+from tfdbg_cli.common.interpreter.unwarned import unwarned
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 
 __all__ = ["RESERVED", "check_name", "evaluate", "select"]
@@ -187,8 +187,7 @@ def _evaluate(
     for name, reference in template.references.items():
         namespace[name] = reference_value(context, reference, execution)
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with unwarned(), np.errstate(all="ignore"):
             code = compile(template.code, "<expression>", "eval")
             return eval(code, namespace)
     except (UserError, PassedOn):

@@ -6,9 +6,10 @@ import ast
 import copy
 import dis
 import keyword
-import warnings
 from collections.abc import Iterator, Sequence
 from types import CodeType
+
+from tfdbg_cli.common.interpreter.unwarned import unwarned
 
 __all__ = [
     "OPTIMIZED",
@@ -101,8 +102,7 @@ def compile_quietly(tree: ast.Module, filename: str, flags: int = 0) -> CodeType
         filename: it is from.
         flags: ``CO_FUTURE_*``.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with unwarned():
         code: CodeType = compile(tree, filename, "exec", flags=flags, dont_inherit=True)
     return code
 

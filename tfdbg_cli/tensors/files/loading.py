@@ -7,7 +7,6 @@ import io
 import math
 import os
 import stat
-import warnings
 import zipfile
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
@@ -16,6 +15,7 @@ import numpy as np
 
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.files import open_at_once
+from tfdbg_cli.common.interpreter.unwarned import unwarned
 from tfdbg_cli.dumps.dtypes import name_of
 
 __all__ = ["ArrayFile", "Header", "open_arrays"]
@@ -118,8 +118,7 @@ class ArrayFile:
         """What damaged files lead to is said in one line; what NumPy warns of concerns nobody."""
         what = f"{name} in {self._path}" if name else self._path
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with unwarned():
                 yield
         except UserError as error:
             raise UserError(f"{what} can't be read: {error.message}") from None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 
+from tfdbg_cli.common.interpreter.unwarned import unwarned
 from tfdbg_cli.engines.torch.private import (
     JAGGED,
     LOCAL,
@@ -70,27 +69,10 @@ def undisturbed() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(quiet())
         stack.enter_context(torch.no_grad())
-        stack.enter_context(_unwarned())
+        stack.enter_context(unwarned())
         for context in no_modes():
             stack.enter_context(context())
         yield
-
-
-@contextlib.contextmanager
-def _unwarned() -> Iterator[None]:
-    """Nobody is warned of what is done within.
-
-    The public `warnings.catch_warnings` lets Python forget what it has warned of already.
-    """
-    filters: list[Any] = warnings.filters  # type: ignore[assignment]  # a list, in all versions
-    filters.insert(0, _IGNORE)
-    try:
-        yield
-    finally:
-        filters.remove(_IGNORE)
-
-
-_IGNORE = ("ignore", None, Warning, None, 0)
 
 
 @functools.cache
