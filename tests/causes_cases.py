@@ -320,7 +320,8 @@ CASES = (
         numpy="tf.where(tf.equal(zero, 0), inf * one, w) - "
         "tf.where(tf.equal(zero, 0), inf * one, w)",
         torch="x.masked_fill(one_zero == 0, inf) - one.masked_fill(one_zero == 0, inf)",
-        tensorflow="tf.where(one_zero > 0, w, inf * one) - tf.where(one_zero > 0, one, inf * one)",
+        tensorflow="tf.where(one_zero > 0, w, tf.fill([2, 3], inf)) - "
+        "tf.where(one_zero > 0, one, tf.fill([2, 3], inf))",
         jax="jnp.where(one_zero > 0, w, inf) - jnp.where(one_zero > 0, one, inf)",
         onnx="is_zero = Equal(zero, nought); first = Where(is_zero, inf, w); "
         "second = Where(is_zero, inf, one); y = Sub(first, second)",
@@ -330,7 +331,7 @@ CASES = (
         f"0 times an infinity{_AT}",
         numpy="zero * tf.where(tf.equal(zero, 0), inf * one, w)",
         torch="zero * one.masked_fill(one_zero == 0, inf)",
-        tensorflow="zero * tf.where(one_zero > 0, w, inf * one)",
+        tensorflow="zero * tf.where(one_zero > 0, w, tf.fill([2, 3], inf))",
         jax="zero * jnp.where(one_zero > 0, w, inf)",
         onnx="is_zero = Equal(zero, nought); first = Where(is_zero, inf, w); y = Mul(zero, first)",
     ),
@@ -433,7 +434,7 @@ CASES = (
         f"0 times an infinity{_AT}",
         torch="gradient(torch.where(one_zero > 0, x * one.masked_fill(one_zero == 0, inf), 0))",
         tensorflow="tf.gradients("
-        "tf.where(one_zero > 0, w * tf.where(one_zero > 0, one, inf * one), one), w)[0]",
+        "tf.where(one_zero > 0, w * tf.where(one_zero > 0, one, tf.fill([2, 3], inf)), one), w)[0]",
         jax="jax.grad(lambda w: jnp.where("
         "one_zero > 0, w * jnp.where(one_zero > 0, one, inf), 0).sum())(w)",
     ),

@@ -10,12 +10,13 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of, parse_tensor_name
 from tfdbg_cli.filters.lineage import TensorLineage, floats
 
-__all__ = ["Makers", "constant"]
+__all__ = ["PHASE", "Makers", "constant"]
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?inf|nan", re.IGNORECASE)
 # The attributes that have an op's operands, where they are numbers and no tensors.
 _OPERANDS = (("_arg_self", "_arg_0"), ("_arg_other", "_arg_exponent", "_arg_1", "y"))
-_PHASE, _BACKWARD = "_phase", "backward"
+#: The attribute that says in which part of a training step an op was.
+PHASE, _BACKWARD = "_phase", "backward"
 _FORWARD_NODE, _VIEW = "_forward_node", "_view"
 
 
@@ -67,7 +68,7 @@ class Makers:
         if constant(node, 0) != 0.5 or self._computes(maker) != "sqrt":
             return ""
         readers = self._readers(node)
-        is_backward = [each.attributes.get(_PHASE) == _BACKWARD for each in readers]
+        is_backward = [each.attributes.get(PHASE) == _BACKWARD for each in readers]
         return root if readers and all(is_backward) else ""
 
     def divisor_norm(self, node: Node) -> str:

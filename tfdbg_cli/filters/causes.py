@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.dumps.dump import Datum
-from tfdbg_cli.dumps.graph import Node
-from tfdbg_cli.filters.cause_patterns import Makers, constant
+from tfdbg_cli.dumps.graph import Node, node_name_of
+from tfdbg_cli.filters.cause_patterns import PHASE, Makers, constant
 from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case
-from tfdbg_cli.filters.lineage import TensorLineage, floats, value_of
+from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 
 __all__ = ["ADVICE", "Cause", "cause_of"]
@@ -40,7 +40,7 @@ ADVICE = {
     "sqrt": "Keep the argument at 0 or above: rounding takes a difference of equals below it.",
     "power": "Use a whole exponent, or keep the base above 0.",
     "exp": "Subtract the largest argument first (logsumexp, softmax), or clip it.",
-    "half": "Scale the loss (a gradient scaler), keep this op in float32, or use bfloat16.",
+    "half": "Keep this op in float32, use bfloat16, or make its operands smaller before it.",
     "overflow": "Look at what grew: the learning rate, the initial weights, gradients not clipped.",
     "difference": "Mask with a large finite number instead of an infinity, or leave elements out.",
     "product": "Choose with where() instead of multiplying a mask of zeros with infinities.",
@@ -51,9 +51,21 @@ ADVICE = {
     "one": "Use the biased variant, which divides by n, or batches of two and more.",
     "domain": "Clip the argument to the domain of the function; rounding leaves it by a last bit.",
     "batch": "Look at how the data is read: a missing value, a division in the preprocessing.",
+    "number": "Look at where the number comes from: it meets every element.",
+    "memory": "Fill it where it is made (zeros), or leave out what was never written.",
     "weights": "It was there before this run: run -f from an earlier run on, or a damaged file.",
 }
 
+# What runs are called that compute no gradients, where an engine knows.
+_WITHOUT_TRAINING = frozenset(["call", "inference run"])
+# Where a kind has other advice: in a backward pass, in an optimizer's step, without training.
+_ADVICE_IN = {
+    ("half", "backward"): "Scale the loss less (a gradient scaler finds out by itself how much), "
+    "or use bfloat16.",
+    ("half", "optimizer"): "Keep the optimizer's state in float32, or lower the learning rate.",
+    ("log", "inference"): "Keep the argument above 0: log(x.clip(1e-7)).",
+    ("overflow", "inference"): "Look at what is large: the inputs, the weights.",
+}
 
 _NOTHING = Cause("nothing", "the mean of nothing: no element is left", ADVICE["nothing"])
 _ONE = Cause("one", "the variance of one element: it divides by n - 1, which is 0", ADVICE["one"])
@@ -69,14 +81,30 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     Returns:
         ``None``: nothing is claimed.
     """
+    found, node = _cause_of(lineage, datum), lineage.node(datum)
+    if found is None or node is None:
+        return found
+    info = lineage.dump.run_info()
+    is_inference = info is not None and info.kind in _WITHOUT_TRAINING
+    situation = node.attributes.get(PHASE, "")
+    if situation not in ("backward", "optimizer"):
+        situation = "inference" if is_inference else "forward"
+    return found._replace(advice=_ADVICE_IN.get((found.kind, situation), found.advice))
+
+
+def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     node = lineage.node(datum)
     if node is None or (datum.shape is not None and _count(datum.shape) > _MOST):
         return None
     roles = lineage.roles
     if node.op_type in roles.reading | roles.batches | roles.weights:
         return _from_outside(datum, node.op_type in roles.reading | roles.weights)
+    if found := _of_memory(lineage, node):
+        return found
     made = floats(datum)
     inputs = [_Input(lineage, datum, name) for name in node.inputs]
+    if made is not None and (found := _of_number(lineage, node, made, inputs)):
+        return found
     if made is None or not inputs or not all(each.is_sure for each in inputs):
         return None
     meaning = roles.computes(node.op_type)
@@ -121,6 +149,48 @@ def _from_outside(datum: Datum, is_weight: bool) -> Cause:
     if is_weight:
         return Cause("weights", f"it came in with the weights ({name})", ADVICE["weights"])
     return Cause("batch", f"it came in from outside ({name})", ADVICE["batch"])
+
+
+def _of_memory(lineage: TensorLineage, node: Node) -> Cause | None:
+    """Of what was in memory before the run, and that an op lets out."""
+    graph, roles = lineage.graph, lineage.roles
+    waiting, seen = list(node.inputs), set[str]()
+    while waiting and graph is not None:
+        name = waiting.pop(0)
+        source = graph.nodes.get(node_name_of(name))
+        if source is None or name in seen:
+            continue
+        seen.add(name)
+        is_buffer = source.op_type in roles.buffers
+        if is_buffer or roles.unwritten.fullmatch(source.op_type):
+            bad = [found for each in lineage.dump.by_tensor(name) if (found := lineage.bad(each))]
+            if bad:
+                what = "nan" if bad[0].nan else "infinite"
+                text = f"it reads {name}, a buffer that has been {what} since before this run"
+                if not is_buffer:
+                    text = f"it reads memory that was never written ({name})"
+                return Cause("memory", text, ADVICE["memory"])
+        elif holds_others(source):
+            waiting += source.inputs
+    return None
+
+
+def _of_number(
+    lineage: TensorLineage, node: Node, made: Array, inputs: Sequence[_Input]
+) -> Cause | None:
+    """Of a number that isn't finite, in the call or in a tensor of one element."""
+    if lineage.roles.computes(node.op_type) not in BINARY or np.isfinite(made).any():
+        return None
+    for place in (0, 1):
+        number = constant(node, place)
+        if number is not None and not np.isfinite(number):
+            return Cause("number", f"the number {number:g} in the call", ADVICE["number"])
+    for each in inputs:
+        value = each.value
+        if value is not None and value.size == 1 < made.size and not np.isfinite(value).all():
+            text = f"{each.name} is {float(value.reshape(())):g}"
+            return Cause("number", text, ADVICE["number"])
+    return None
 
 
 def _of_rows(meaning: str, made: Array, given: Array | None) -> Cause | None:
@@ -191,7 +261,9 @@ def _by_rules(
     if kind in ("half", "overflow") and limit is not None:
         finite = np.abs(made[np.isfinite(made)])
         top = finite.max() if finite.size else _largest_input(case)
-        beside = f", the largest finite number beside it {top:.5g}" if top is not None else ""
+        # Where nothing else is near the limit the number says nothing.
+        is_near = top is not None and top > limit / 100
+        beside = f", the largest finite number beside it {top:.5g}" if is_near else ""
         text = f"{text}: its limit is {limit:.5g}{beside}"
     return Cause(kind, text, ADVICE[kind])
 

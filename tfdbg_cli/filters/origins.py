@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 import re
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dump import Datum, Dump, only_nonfinite
-from tfdbg_cli.dumps.graph import Node
-from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, value_of
+from tfdbg_cli.dumps.graph import Node, node_name_of
+from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.filters.outcome import Outcome
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
@@ -22,6 +22,16 @@ __all__ = ["began_here", "left_out", "origin_of_nonfinite", "stayed_local"]
 _INFINITE = re.compile(r"(?<![A-Za-z_])[-+]?inf(inity)?(?![A-Za-z_])", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?(?![\w.])", re.IGNORECASE)
 _ARGUMENT = "_arg_"
+
+# What computes other numbers than its inputs have; of these what adds, and what joins many elements
+# to one.
+_ADDING = frozenset("add sub cast sum".split())  # noqa: SIM905
+_JOINING = frozenset("linear norm mean variance".split())  # noqa: SIM905
+_COMPUTING = _JOINING | frozenset(
+    "add sub mul div mod reciprocal pow exp exp2 square log log1p sqrt rsqrt".split()  # noqa: SIM905
+)
+# So many nodes are looked at for where a number comes from.
+_MOST_SEEN = 200
 
 # Masks are made with -1e9 or with the lowest number of their dtype (`torch.finfo(dtype).min`),
 # which may have been rounded since.
@@ -49,11 +59,15 @@ def origin_of_nonfinite(datum: Datum, tensor: Any, dump: Dump) -> bool:
     memory that nobody reads.
 
     Infinities that the program has put in on purpose, as attention masks do, don't count, and
-    neither does what they make of other tensors, unless that is a nan:
+    neither does what copies, chooses or adds at just these elements makes of them, unless that is a
+    nan:
 
-    * constants: ``full``, ``masked_fill``, ``where`` and the like, an infinite number among an
-      operator's arguments, and sums that a mask number (-1e9, ``finfo.min``) carries to -inf;
+    * constants: ``full``, ``masked_fill``, ``where`` and the like, and sums and casts that a mask
+      number (-1e9, ``finfo.min``) carries to -inf, if the program has written that number down;
     * a mask that comes from outside: an input with -inf and nothing above 0.
+
+    The size of a number is no sign of a mask. A product, a quotient or a power is none, and neither
+    is a number that meets every element.
 
     Memory as it was before the run (``empty``, a module's buffers) is no origin either; the first
     op is that lets something bad out of it. A bad input or parameter of the run is one, and so is a
@@ -152,8 +166,8 @@ class _Kinds:
         if roles.unwritten.fullmatch(op_type):
             return _Kind.CLEAN
         if _Kind.MEANT in kinds:
-            has_nan = any((health := self._lineage.bad(each)) and health.nan for each in inputs)
-            return _Kind.MEANT if has_nan or not bad.nan else _Kind.ORIGIN
+            meant = [each for each in inputs if self._kind_of_input(each) is _Kind.MEANT]
+            return _Kind.MEANT if self._is_handed_on(datum, bad, meant, inputs) else _Kind.ORIGIN
         if op_type == WRITTEN:  # the rest of it is memory that nobody has written to yet
             return _Kind.CLEAN
         if node is None or not self._lineage.has_graph:
@@ -164,11 +178,84 @@ class _Kinds:
             is_constant = op_type in roles.lifting and _size(datum) == 1
             is_constant = is_constant and not (bad.nan and op_type in roles.weights)
             return _Kind.MEANT if is_constant or _is_mask(datum, bad) else _Kind.ORIGIN
-        if not bad.nan and (
-            _has_infinite_argument(node) or _is_overflown_mask(datum, node, inputs, bad)
-        ):
-            return _Kind.MEANT
-        return _Kind.ORIGIN
+        computed = roles.computes(op_type)
+        is_written = _has_infinite_argument(node) and computed not in _COMPUTING
+        is_mask = is_written or self._is_overflown_mask(datum, node, inputs, bad)
+        return _Kind.MEANT if is_mask and not bad.nan else _Kind.ORIGIN
+
+    def _is_handed_on(
+        self, datum: Datum, bad: Health, meant: list[Datum], inputs: list[Datum]
+    ) -> bool:
+        """Whether what is bad in a tensor is only what was meant to be in its inputs.
+
+        Args:
+            datum: the tensor.
+            bad: of it.
+            meant: of its inputs those that are bad on purpose.
+            inputs: all of them; those that are bad and not meant are memory.
+        """
+        if bad.nan:
+            known = set(map(id, meant))
+            nan = [each for each in inputs if (found := self._lineage.bad(each)) and found.nan]
+            if not nan or any(id(each) not in known for each in nan):
+                return False
+        node = self._lineage.node(datum)
+        computed = self._lineage.roles.computes(node.op_type) if node is not None else ""
+        if computed in _JOINING:
+            return False
+        made = floats(datum) if computed in _COMPUTING else None
+        if made is None:  # it copies, or chooses
+            return True
+        return _are_in(~np.isfinite(made), [floats(each) for each in meant], np.isfinite)
+
+    def _is_overflown_mask(
+        self, datum: Datum, node: Node, inputs: list[Datum], bad: Health
+    ) -> bool:
+        """Whether a mask number that the program has written down has become -inf.
+
+        Its size alone is no sign of it: what diverges has such numbers as well.
+        """
+        largest = largest_number(datum.dtype)
+        computed = self._lineage.roles.computes(node.op_type)
+        if bad.pos_inf or largest is None or computed in _COMPUTING - _ADDING - {"mul"}:
+            return False
+        if any(float(number) < -largest for number in _numbers_in(node)):
+            return True
+        if computed == "mul":
+            return False
+        made = floats(datum)
+        masks = [each for each in inputs if _holds_mask_number(each) and self._is_written(each)]
+        if made is None or not masks:
+            return False
+        limit = max(map(_limit_of_masks, masks))
+        return _are_in(~np.isfinite(made), list(map(floats, masks)), lambda each: each > limit)
+
+    def _is_written(self, datum: Datum) -> bool:
+        """Whether a mask number in a tensor is one that the program has written down."""
+        graph, roles = self._lineage.graph, self._lineage.roles
+        if graph is None:
+            return True
+        limit = _limit_of_masks(datum)
+        waiting, seen = [datum.tensor_name], set[str]()
+        while waiting and len(seen) < _MOST_SEEN:
+            tensor = waiting.pop()
+            node = graph.nodes.get(node_name_of(tensor))
+            if node is None or node.name in seen:
+                continue
+            seen.add(node.name)
+            if any(float(number) <= limit for number in _numbers_in(node)):
+                return True
+            if _has_infinite_argument(node):
+                return True
+            if not node.inputs or node.op_type in roles.reading:
+                data = self._lineage.dump.by_tensor(tensor)
+                if node.op_type not in roles.weights and (
+                    any(map(_is_written_mask, data)) if data else node.op_type in roles.lifting
+                ):
+                    return True
+            elif roles.computes(node.op_type) not in _COMPUTING - _ADDING - {"mul"}:
+                waiting += node.inputs
+        return False
 
 
 def _size(datum: Datum) -> int:
@@ -199,21 +286,51 @@ def _has_infinite_argument(node: Node) -> bool:
     return any(_INFINITE.search(text) for text in _arguments(node))
 
 
-def _is_overflown_mask(datum: Datum, node: Node, inputs: list[Datum], bad: Health) -> bool:
-    """Whether a mask number, in an input or an argument, has become -inf."""
-    if bad.pos_inf:
+def _numbers_in(node: Node) -> Iterator[str]:
+    """The numbers among an operator's arguments."""
+    return (number for text in _arguments(node) for number in _NUMBER.findall(text))
+
+
+def _are_in(
+    bad: np.ndarray[Any, Any],
+    given: Sequence[np.ndarray[Any, Any] | None],
+    is_other: Callable[[np.ndarray[Any, Any]], Any],
+) -> bool:
+    """Whether all bad elements are where one of some tensors isn't other than it was meant to be.
+
+    A single number, which meets all elements, is no mask. Where shapes don't tell, they are.
+    """
+    left = bad
+    for each in given:
+        if each is None:
+            return True
+        if each.size == 1 < bad.size:
+            continue
+        try:
+            left = left & np.broadcast_to(is_other(each), bad.shape)
+        except ValueError:
+            return True
+    return not left.any()
+
+
+def _is_written_mask(datum: Datum) -> bool:
+    """Whether a constant, or a tensor from outside, is a mask.
+
+    It is made of numbers of masks with none above 0, or has the lowest one of its dtype.
+    """
+    largest = largest_number(datum.dtype) or np.inf
+    held = [block for block in _numbers(datum) if block.size]
+    if not _holds_mask_number(datum):
         return False
+    return all(block.max() <= 0 for block in held) or any((e == -largest).any() for e in held)
+
+
+def _limit_of_masks(datum: Datum) -> float:
+    """At and below this number there are numbers of masks."""
     largest = largest_number(datum.dtype)
-    if largest is not None:
-        for text in _arguments(node):
-            if any(float(number) < -largest for number in _NUMBER.findall(text)):
-                return True
-    return any(_holds_mask_number(each) for each in inputs)
+    return _MASK_NUMBER if largest is None else max(-_ALMOST * largest, _MASK_NUMBER)
 
 
 def _holds_mask_number(datum: Datum) -> bool:
-    largest = largest_number(datum.dtype)
-    if largest is None:
-        return False
-    limit = max(-_ALMOST * largest, _MASK_NUMBER)
+    limit = _limit_of_masks(datum)
     return any(block.size and bool(block.min() <= limit) for block in _numbers(datum))

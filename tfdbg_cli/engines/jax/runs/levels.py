@@ -17,7 +17,7 @@ from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.jax.plans.holding import Holder
 from tfdbg_cli.engines.jax.plans.names import node_name, part_name
-from tfdbg_cli.engines.jax.plans.plan import Plan
+from tfdbg_cli.engines.jax.plans.plan import Plan, computes_gradients
 from tfdbg_cli.engines.jax.plans.replay import Replay
 from tfdbg_cli.engines.jax.plans.shards import Shards
 from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, distance, is_floating
@@ -107,7 +107,9 @@ class Replayed:
             [leaf.path for leaf in leaves],
             self._numbering,
             given,
-            _are_weights(leaves, closed.jaxpr),
+            _are_weights(leaves, closed.jaxpr)
+            if computes_gradients(closed.jaxpr)
+            else [False] * len(leaves),
             call.frames,
         )
         self.has_gradients = self.has_gradients or plan.has_gradients

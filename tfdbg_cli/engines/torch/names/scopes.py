@@ -19,7 +19,7 @@ __all__ = ["Leaf", "ModuleName", "Names", "legal"]
 
 # Wraps a module without being a part of the model, and has it in the attribute `module`.
 _PARALLEL = {"DataParallel", "DistributedDataParallel", "DistributedDataParallelCPU"}
-_STRANGE = re.compile(r"[^A-Za-z0-9_.\-]")
+_STRANGE = re.compile(r"[^\w.\-]")
 # How many variables, and how many levels of lists and objects, are searched for a name.
 _MOST_VARIABLES = 500
 
