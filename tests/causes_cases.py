@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 
 _AT = r" at \[1, 2\]$"
-_FLOAT32 = r"float32 overflows at {}: its limit is 3.4028e\+38, the largest finite number"
+_FLOAT32 = r"float32 overflows at {}: its limit is 3.4028e\+38"
 _HALF = (
     r"float16 overflows at \[0, 1\]: its limit is 65504, the largest finite number beside it 60000$"
 )
@@ -317,8 +317,8 @@ CASES = (
     Case(
         "infinities apart",
         f"an infinity minus an infinity{_AT}",
-        numpy="tf.where(tf.equal(zero, 0), inf * one, w) - "
-        "tf.where(tf.equal(zero, 0), inf * one, w)",
+        numpy="tf.where(tf.equal(zero, 0), infinities, w) - "
+        "tf.where(tf.equal(zero, 0), infinities, w)",
         torch="x.masked_fill(one_zero == 0, inf) - one.masked_fill(one_zero == 0, inf)",
         tensorflow="tf.where(one_zero > 0, w, tf.fill([2, 3], inf)) - "
         "tf.where(one_zero > 0, one, tf.fill([2, 3], inf))",
@@ -329,7 +329,7 @@ CASES = (
     Case(
         "0 times an infinity",
         f"0 times an infinity{_AT}",
-        numpy="zero * tf.where(tf.equal(zero, 0), inf * one, w)",
+        numpy="zero * tf.where(tf.equal(zero, 0), infinities, w)",
         torch="zero * one.masked_fill(one_zero == 0, inf)",
         tensorflow="zero * tf.where(one_zero > 0, w, tf.fill([2, 3], inf))",
         jax="zero * jnp.where(one_zero > 0, w, inf)",
@@ -507,7 +507,7 @@ CASES = (
     ),
     Case(
         "memory that nobody has written to",
-        "",
+        r"it reads memory that was never written \(empty:0\)$",
         torch="torch.empty(2, 3) + x",
     ),
     Case(

@@ -9,9 +9,9 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 
-FLOAT32 = "its limit is 3.4028e+38, the largest finite number beside it"
+LIMIT32, LIMIT16 = "its limit is 3.4028e+38", "its limit is 65504"
+FLOAT32 = f"{LIMIT32}, the largest finite number beside it"
 LARGEST = np.finfo(np.float32).max
-FLOAT16 = "its limit is 65504, the largest finite number beside it"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ FLOAT16 = "its limit is 65504, the largest finite number beside it"
             "div",
             [[3e38, 1], [0.1, 1]],
             [INF, 1],
-            ("overflow", f"a quotient beyond the range of float32 at [0]: {FLOAT32} 1"),
+            ("overflow", f"a quotient beyond the range of float32 at [0]: {LIMIT32}"),
         ),
         (
             "div",
@@ -95,7 +95,7 @@ FLOAT16 = "its limit is 65504, the largest finite number beside it"
             "reciprocal",
             [[1e-39]],
             [INF],
-            ("overflow", f"a quotient beyond the range of float32 at [0]: {FLOAT32} 1e-39"),
+            ("overflow", f"a quotient beyond the range of float32 at [0]: {LIMIT32}"),
         ),
         (
             "pow",
@@ -109,13 +109,13 @@ FLOAT16 = "its limit is 65504, the largest finite number beside it"
             "pow",
             [[1e30, 3], [2, 1]],
             [INF, 3],
-            ("overflow", f"float32 overflows at [0]: {FLOAT32} 3"),
+            ("overflow", f"float32 overflows at [0]: {LIMIT32}"),
         ),
         (
             "pow",
             [[1e-30, 3], [-2, 1]],
             [INF, 3],
-            ("overflow", f"float32 overflows at [0]: {FLOAT32} 3"),
+            ("overflow", f"float32 overflows at [0]: {LIMIT32}"),
         ),
         (
             "exp",
@@ -155,7 +155,7 @@ FLOAT16 = "its limit is 65504, the largest finite number beside it"
             "add",
             [[3e38, 1], [3e38, 1]],
             [INF, 2],
-            ("overflow", f"float32 overflows at [0]: {FLOAT32} 2"),
+            ("overflow", f"float32 overflows at [0]: {LIMIT32}"),
         ),
         (
             "sub",
@@ -179,9 +179,9 @@ FLOAT16 = "its limit is 65504, the largest finite number beside it"
             "mul",
             [[1e30, 2], [1e30, 2]],
             [INF, 4],
-            ("overflow", f"float32 overflows at [0]: {FLOAT32} 4"),
+            ("overflow", f"float32 overflows at [0]: {LIMIT32}"),
         ),
-        ("square", [[1e30, 2]], [INF, 4], ("overflow", f"float32 overflows at [0]: {FLOAT32} 4")),
+        ("square", [[1e30, 2]], [INF, 4], ("overflow", f"float32 overflows at [0]: {LIMIT32}")),
         (
             "linear",
             [[[1e30]], [[1e30]]],
@@ -275,7 +275,7 @@ def test_what_an_op_and_its_inputs_show(what, given, made, cause):
         ),
         ("mul", [[INF], None], [NAN], ("product", "0 times an infinity at [0]")),
         ("mul", [None, [-INF]], [NAN], ("product", "0 times an infinity at [0]")),
-        ("add", [None, None], [INF, 2], ("overflow", f"float32 overflows at [0]: {FLOAT32} 2")),
+        ("add", [None, None], [INF, 2], ("overflow", f"float32 overflows at [0]: {LIMIT32}")),
         ("add", [None, [INF, 2]], [INF, 2], None),
         (
             "add",
@@ -302,7 +302,7 @@ HALF = np.float16
     [
         (
             Op("y", op_of("add"), ["x", "x"], [INF, 2], HALF),
-            ("half", f"float16 overflows at [0]: {FLOAT16} 2"),
+            ("half", f"float16 overflows at [0]: {LIMIT16}"),
         ),
         (
             Op("y", op_of("exp"), ["x"], [INF, 2], HALF),
@@ -310,7 +310,7 @@ HALF = np.float16
         ),
         (
             Op("y", op_of("cast"), ["large"], [INF, 2], HALF),
-            ("half", f"float16 overflows at [0]: {FLOAT16} 2"),
+            ("half", f"float16 overflows at [0]: {LIMIT16}"),
         ),
         # Whole numbers are numbers, too.
         (Op("y", op_of("div"), ["one", "zero"], [INF]), ("division", "a division by 0 at [0]")),

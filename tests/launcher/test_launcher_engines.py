@@ -59,7 +59,10 @@ def test_an_error_of_a_run_has_the_programs_frames_only(runner):
 def test_a_program_without_a_run_is_told_apart(runner):
     runner.write("s.py", NUMPY)
     done = runner.tfdbg("s.py")
-    assert done.notes == ["tfdbg: the program ended without a run to stop at."]
+    assert done.notes == [
+        "tfdbg: the program ended without a run to stop at. "
+        "with tfdbg_cli.run(): makes a run of what is done within."
+    ]
     done = runner.tfdbg("--engine", "tensorflow", "s.py")
     assert done.notes == [
         "tfdbg: the program imported no framework that the debugger knows"

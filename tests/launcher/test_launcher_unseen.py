@@ -63,7 +63,10 @@ def test_tensorflow_2_is_seen(runner, kind):
             assert is_found == (kind == "function")
         else:
             assert done.stdout == plain.stdout
-            no_run = ["tfdbg: the program ended without a run to stop at."]
+            no_run = [
+                "tfdbg: the program ended without a run to stop at. "
+                "with tfdbg_cli.run(): makes a run of what is done within."
+            ]
             assert done.notes == (no_run if kind == "eager" else [])
 
 

@@ -12,6 +12,7 @@ from tfdbg_cli.filters.cause_patterns import PHASE, Makers, constant
 from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case
 from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others, value_of
 from tfdbg_cli.filters.magnitude import largest_number
+from tfdbg_cli.filters.outcome import WRITES
 
 __all__ = ["ADVICE", "Cause", "cause_of"]
 
@@ -103,8 +104,6 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
         return found
     made = floats(datum)
     inputs = [_Input(lineage, datum, name) for name in node.inputs]
-    if made is not None and (found := _of_number(lineage, node, made, inputs)):
-        return found
     if made is None or not inputs or not all(each.is_sure for each in inputs):
         return None
     meaning = roles.computes(node.op_type)
@@ -118,7 +117,7 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
         cause = _of_none(makers, node)
     if cause is None and meaning in RULES:
         cause = _by_rules(makers, node, meaning, made, inputs, datum.dtype)
-    return cause
+    return cause or _of_number(lineage, node, made, inputs)
 
 
 class _Input:
@@ -154,7 +153,10 @@ def _from_outside(datum: Datum, is_weight: bool) -> Cause:
 def _of_memory(lineage: TensorLineage, node: Node) -> Cause | None:
     """Of what was in memory before the run, and that an op lets out."""
     graph, roles = lineage.graph, lineage.roles
-    waiting, seen = list(node.inputs), set[str]()
+    computed = roles.computes(node.op_type)
+    # What is written over needn't be read.
+    over = node.attributes.get(WRITES, "").split(", ") if computed not in BINARY else ()
+    waiting, seen = [name for name in node.inputs if name not in over], set[str]()
     while waiting and graph is not None:
         name = waiting.pop(0)
         source = graph.nodes.get(node_name_of(name))
@@ -163,12 +165,16 @@ def _of_memory(lineage: TensorLineage, node: Node) -> Cause | None:
         seen.add(name)
         is_buffer = source.op_type in roles.buffers
         if is_buffer or roles.unwritten.fullmatch(source.op_type):
-            bad = [found for each in lineage.dump.by_tensor(name) if (found := lineage.bad(each))]
-            if bad:
-                what = "nan" if bad[0].nan else "infinite"
-                text = f"it reads {name}, a buffer that has been {what} since before this run"
+            data = lineage.dump.by_tensor(name)
+            bad = [found for each in data if (found := lineage.bad(each))]
+            # What nobody has written to isn't always kept.
+            is_gone = not (is_buffer or data or lineage.dump.lists_only_bad)
+            if bad or (is_gone and computed in BY_ELEMENT):
                 if not is_buffer:
                     text = f"it reads memory that was never written ({name})"
+                    return Cause("memory", text, ADVICE["memory"])
+                what = "nan" if bad[0].nan else "infinite"
+                text = f"it reads {name}, a buffer that has been {what} since before this run"
                 return Cause("memory", text, ADVICE["memory"])
         elif holds_others(source):
             waiting += source.inputs
@@ -262,7 +268,7 @@ def _by_rules(
         finite = np.abs(made[np.isfinite(made)])
         top = finite.max() if finite.size else _largest_input(case)
         # Where nothing else is near the limit the number says nothing.
-        is_near = top is not None and top > limit / 100
+        is_near = top is not None and top > limit**0.5
         beside = f", the largest finite number beside it {top:.5g}" if is_near else ""
         text = f"{text}: its limit is {limit:.5g}{beside}"
     return Cause(kind, text, ADVICE[kind])

@@ -14,12 +14,12 @@ from tfdbg_cli.dumps.executions import body_of
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, holds_others
 
-__all__ = ["Outcome"]
+__all__ = ["WRITES", "Outcome"]
 
 _RESULT = "_result"
 _BAD_NUMBER = re.compile(r"nan|inf", re.IGNORECASE)
-# What an op of PyTorch's overwrites, as it was before.
-_WRITES = "_writes"
+#: What an op of PyTorch's overwrites, as it was before.
+WRITES = "_writes"
 
 
 class Outcome:
@@ -149,7 +149,7 @@ class Outcome:
             return None
         if node.op_type == WRITTEN:
             return next(iter(node.inputs), None)
-        writes = node.attributes.get(_WRITES, "")
+        writes = node.attributes.get(WRITES, "")
         if not writes:
             return None
         written = writes.split(", ")

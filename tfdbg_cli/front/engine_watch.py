@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["EngineWatch"]
 
 _UNUSED_SHOWN = 3
+_BLOCK = "with tfdbg_cli.run(): makes a run of what is done within."
 _NUMPY = (
     "what is computed with NumPy itself can't be seen: the NumPy engine is a framework of the "
     "debugger's own"
@@ -163,7 +164,7 @@ class EngineWatch:
             if self._unseen.told:
                 pass  # it was said at the first call
             elif self._seen:
-                yield f"the program ended without a run to stop at{only}."
+                yield f"the program ended without a run to stop at{only}. {_BLOCK}"
             else:
                 known = only or f" ({', '.join(names)}; {_NUMPY})"
                 yield f"the program imported no framework that the debugger knows{known}."

@@ -14,6 +14,7 @@ import numpy as np
 from tfdbg_cli.engines import numpy as tf
 
 inf = tf.constant(np.float32(np.inf))
+infinities = tf.constant(np.full((2, 3), np.inf, "float32"))
 W = np.array([[1, 4, 2], [3, 0.5, 2]], "float32")
 BAD = W.copy()
 BAD[0, 1] = np.nan

@@ -133,7 +133,7 @@ def datum_of(
     if is_key(value) or dtype is None:
         text = f"of {dtype}" if dtype is not None else ""
         return Datum(name, slot, read, timestamp=time, note=text)
-    shape = tuple(value.shape)
+    shape = tuple(getattr(value, "shape", ()))  # numbers of Python that have a dtype have none
     said: str | Callable[[], str] = (lambda: note(read())) if note is not None else ""
     if is_spread(value):
         part = _OwnPart(value)

@@ -107,9 +107,7 @@ class Replayed:
             [leaf.path for leaf in leaves],
             self._numbering,
             given,
-            _are_weights(leaves, closed.jaxpr)
-            if computes_gradients(closed.jaxpr)
-            else [False] * len(leaves),
+            _are_weights(leaves, closed.jaxpr),
             call.frames,
         )
         self.has_gradients = self.has_gradients or plan.has_gradients
@@ -241,8 +239,12 @@ def _are_weights(leaves: Sequence[Leaf], jaxpr: Any) -> list[bool]:
             state.add(whole)
             for key, count in kinds.items():  # no other argument comes back as these
                 returned[key] -= count
+    # A number of a function that trains nothing is one like any other that comes back.
+    has_gradients = computes_gradients(jaxpr)
     return [
-        whole in state and is_floating(leaf.value)
+        whole in state
+        and is_floating(leaf.value)
+        and (has_gradients or getattr(leaf.value, "shape", ()) != ())
         for whole, leaf in zip(wholes, leaves, strict=True)
     ]
 
