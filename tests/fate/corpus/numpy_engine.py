@@ -365,7 +365,7 @@ session = tf.Session()
 for i in range(3):
     np.save(f"step-{i}.npy", session.run(tf.log(x), {x: [i, 1, 2]}))
 
-#%% warnings_and_filters
+#%% warnings_by_action
 import warnings
 def user(x):
     warnings.warn("mine", stacklevel=2)

@@ -209,7 +209,7 @@ def f(x):
     sys.exit(6)
 f(1.0)
 
-#%% jax_warnings
+#%% jax_warnings_by_action
 import os
 import sys
 import warnings
@@ -422,7 +422,7 @@ with torch.no_grad():
         print(model(x).tolist(), session.run(None, {"x": x.numpy()})[0].tolist())
 model(torch.ones(1, 3))
 
-#%% jax_warnings
+#%% jax_warnings_by_action
 import jax
 import jax.numpy as jnp
 import numpy as np

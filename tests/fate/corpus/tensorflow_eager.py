@@ -206,7 +206,7 @@ x = np.random.rand(8, 2)
 print(model.fit(x, x.sum(1), epochs=2, batch_size=4, verbose=0, shuffle=False).history)
 print(model.predict(x[:1]).tolist(), model.evaluate(x, x.sum(1), verbose=0))
 
-#%% warnings_and_filters
+#%% warnings_by_action
 import warnings
 def user(x):
     warnings.warn("mine", stacklevel=2)

@@ -551,7 +551,7 @@ model.compile("adam", "mse")
 x = np.random.rand(8, 3).astype("f4")
 print(model.fit(x, x.sum(1), epochs=2, batch_size=4, verbose=0).history["loss"], model.predict(x[:2], verbose=0).tolist())
 
-#%% warnings_and_filters
+#%% warnings_by_action
 import warnings
 def user(x):
     warnings.warn("mine", stacklevel=2)
