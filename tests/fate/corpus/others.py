@@ -209,7 +209,7 @@ def f(x):
     sys.exit(6)
 f(1.0)
 
-#%% jax_warnings_by_action
+#%% jax_warnings
 import os
 import sys
 import warnings

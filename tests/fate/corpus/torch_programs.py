@@ -471,7 +471,7 @@ try:
 except RuntimeError:
     print(traceback.format_exc())
 
-#%% warnings_once # differs in never nonfinite keep mortem: a warning that points at its caller points at a mode of ours
+#%% warnings_once
 import warnings
 for _ in range(3):
     torch.ones(2).to_sparse().to_sparse_csr() if False else None
@@ -483,7 +483,7 @@ for _ in range(3):
 optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1)
 torch.optim.lr_scheduler.StepLR(optimizer, 1).step()
 
-#%% warnings_are_errors # differs in never nonfinite keep digest check mortem pty: a warning that points at its caller points at a mode of ours
+#%% warnings_are_errors
 import warnings
 warnings.simplefilter("error")
 train(Net(), count=2)
