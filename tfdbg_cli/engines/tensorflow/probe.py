@@ -12,9 +12,10 @@ import select
 import signal
 import sys
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
+
+from tfdbg_cli.common.interpreter.unwarned import unwarned
 
 try:
     import resource
@@ -87,10 +88,8 @@ def _in_a_copy(operations: Sequence[Any], until: float) -> Iterator[tuple[str, S
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
-    with warnings.catch_warnings():
-        # The copy runs nothing but the reading of stacks: no other thread is missed.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        warnings.simplefilter("ignore", RuntimeWarning)  # JAX warns of it, in programs that have it
+    # Python and JAX warn of forks amid threads. The copy runs nothing but the reading of stacks.
+    with unwarned():
         # No handler of the program's runs in the copy: what it raised there would run the program.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
