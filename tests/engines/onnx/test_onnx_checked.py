@@ -40,6 +40,8 @@ def models(draw):
         inputs = [draw(st.sampled_from(names)) for _ in range(count)]
         more = {"beta": draw(st.sampled_from([0.0, 1.0]))} if op == "Gemm" else {}
         inputs += [draw(st.sampled_from(names))] if op == "Gemm" else []
+        if op == "LeakyRelu":
+            more = {"alpha": draw(st.sampled_from([0.01, 1.0, 3.0, -2.0]))}
         nodes.append(helper.make_node(op, inputs, [f"t{at}"], f"n{at}", **more))
         names.append(f"t{at}")
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 2]) for n in ("a", "b")]

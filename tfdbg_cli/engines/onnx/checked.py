@@ -54,10 +54,10 @@ def checked_names(model: Model) -> list[str]:
     #: Tensors that something tells of which is looked at, or told of in its turn.
     told: set[str] = set()
     for node in reversed(model.nodes):
-        is_safe = node.op_type in _SAFE
+        is_safe = node.op_type in _SAFE and not _has_slope(node)
         for name in reversed(node.outputs.values()):
             if any(
-                first in told or each.op_type not in _SAFE
+                first in told or each.op_type not in _SAFE or _has_slope(each)
                 for each in readers.get(name, ())
                 if (first := each.outputs.get(0))
             ):
@@ -65,6 +65,13 @@ def checked_names(model: Model) -> list[str]:
             elif not is_safe:
                 made.append(name)
     return made[::-1]
+
+
+def _has_slope(node: ModelNode) -> bool:
+    """Whether a ``LeakyRelu`` makes large numbers larger."""
+    if node.op_type != "LeakyRelu":
+        return False
+    return any(each.name == "alpha" and abs(each.f) > 1 for each in node.proto.attribute)
 
 
 def _has_zero(node: ModelNode) -> bool:
