@@ -439,6 +439,41 @@ CASES = (
         "one_zero > 0, w * jnp.where(one_zero > 0, one, inf), 0).sum())(w)",
     ),
     Case(
+        "acos in a gradient",
+        r"the gradient of acos at -1 or 1 at 6 elements, the first at \[0, 0\]$",
+        torch="gradient(torch.acos(x * 0 + 1))",
+    ),
+    Case(
+        "power in a gradient",
+        r"the gradient of a power below 1 at 0 at 6 elements, the first at \[0, 0\]$",
+        torch="gradient((x * 0) ** 0.5000001)",
+    ),
+    Case(
+        "svd in a gradient",
+        "the gradient of svd at equal or zero singular values$",
+        torch="gradient(torch.linalg.svd(x * 0 + torch.eye(2, 3), full_matrices=False)[0])",
+    ),
+    Case(
+        "labels that are all ignored",
+        "the mean over labels that are all ignored, or of weight 0$",
+        torch="F.cross_entropy(x, torch.tensor([-100, -100]))",
+    ),
+    Case(
+        "squares inside of a norm",
+        r"squares of numbers up to .* leave float32 inside of native_layer_norm: its limit",
+        torch="F.layer_norm(x * 1e25, (3,))",
+    ),
+    Case(
+        "squares inside of a variance",
+        r"squares of numbers up to .* leave float32 inside of var: its limit",
+        torch="(x * 1e25).var()",
+    ),
+    Case(
+        "an infinite number",
+        "the number inf in the call$",
+        torch="x * inf",
+    ),
+    Case(
         "mean of nothing",
         "the mean of nothing: no element is left$",
         numpy="tf.reduce_mean(nothing)",

@@ -201,6 +201,10 @@ MASKS = {
     ],
     "a mask with biases": [Op("alibi", "Input", (), [[-INF, -0.5], [-1, 0]])],
     "in a list": [x(), Op("f", "f", ["x"], [INF, 1], bounds="[0.0, inf]")],
+    "added to a product of matrices": [
+        Op("mask", "masked_fill", ["x"], [[0, -INF]], value="-inf"),
+        Op("scores", "baddbmm", ["mask", "q", "k"], [[1, -INF]]),
+    ],
     "finfo.min twice": [
         x([1.0, LOWEST]),
         Op("add", "add", ["x", "x"], [2.0, -INF]),

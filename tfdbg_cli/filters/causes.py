@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of
+from tfdbg_cli.filters.cause_ops import inside, of_gradient, written_as
 from tfdbg_cli.filters.cause_patterns import PHASE, Makers, constant
 from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case
 from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others, value_of
@@ -57,6 +58,8 @@ ADVICE = {
     "weights": "It was there before this run: run -f from an earlier run on, or a damaged file.",
 }
 
+# What a text has in it that tells of an op's inside -> the kind.
+_INSIDE_KINDS = (("labels", "nothing"), ("zero vector", "norm"))
 # What runs are called that compute no gradients, where an engine knows.
 _WITHOUT_TRAINING = frozenset(["call", "inference run"])
 # Where a kind has other advice: in a backward pass, in an optimizer's step, without training.
@@ -90,6 +93,9 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     situation = node.attributes.get(PHASE, "")
     if situation not in ("backward", "optimizer"):
         situation = "inference" if is_inference else "forward"
+    written = written_as(lineage, node, found.text)
+    if written is not None:
+        return Cause("gradient", *written)
     return found._replace(advice=_ADVICE_IN.get((found.kind, situation), found.advice))
 
 
@@ -104,6 +110,11 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
         return found
     made = floats(datum)
     inputs = [_Input(lineage, datum, name) for name in node.inputs]
+    if made is not None and (text := inside(lineage, node, made, [e.value for e in inputs])):
+        kind = next((kind for mark, kind in _INSIDE_KINDS if mark in text), "overflow")
+        return Cause(kind, text, ADVICE[kind])
+    if made is not None and (written := of_gradient(node, made, [e.value for e in inputs])):
+        return Cause("gradient", *written)
     if made is None or not inputs or not all(each.is_sure for each in inputs):
         return None
     meaning = roles.computes(node.op_type)

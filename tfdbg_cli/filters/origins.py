@@ -201,12 +201,13 @@ class _Kinds:
                 return False
         node = self._lineage.node(datum)
         computed = self._lineage.roles.computes(node.op_type) if node is not None else ""
-        if computed in _JOINING:
-            return False
         made = floats(datum) if computed in _COMPUTING else None
         if made is None:  # it copies, or chooses
             return True
-        return _are_in(~np.isfinite(made), [floats(each) for each in meant], np.isfinite)
+        masks = [floats(each) for each in meant]
+        if computed in _JOINING:  # what is added to a product of matrices has its shape
+            masks = [each for each in masks if each is not None and each.ndim == made.ndim]
+        return _are_in(~np.isfinite(made), masks, np.isfinite, computed not in _JOINING)
 
     def _is_overflown_mask(
         self, datum: Datum, node: Node, inputs: list[Datum], bad: Health
@@ -295,10 +296,11 @@ def _are_in(
     bad: np.ndarray[Any, Any],
     given: Sequence[np.ndarray[Any, Any] | None],
     is_other: Callable[[np.ndarray[Any, Any]], Any],
+    otherwise: bool = True,
 ) -> bool:
     """Whether all bad elements are where one of some tensors isn't other than it was meant to be.
 
-    A single number, which meets all elements, is no mask. Where shapes don't tell, they are.
+    A single number, which meets all elements, is no mask. Where shapes don't tell: ``otherwise``.
     """
     left = bad
     for each in given:
@@ -309,7 +311,7 @@ def _are_in(
         try:
             left = left & np.broadcast_to(is_other(each), bad.shape)
         except ValueError:
-            return True
+            return otherwise
     return not left.any()
 
 

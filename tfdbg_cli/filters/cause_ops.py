@@ -1,0 +1,217 @@
+"""Reasons of ops that compute several things inside, and what the user's op is called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from tfdbg_cli.common.arrays import Array, np
+from tfdbg_cli.dumps.graph import Node
+from tfdbg_cli.filters.lineage import TensorLineage, floats, value_of
+from tfdbg_cli.filters.magnitude import largest_number
+
+__all__ = ["Written", "inside", "of_gradient", "written_as"]
+
+_FORWARD_NODE = "_forward_node"
+_AT = re.compile(r" at (?:\[[\d, ]*\]|\d+ elements, the first at \[[\d, ]*\])")
+_ZERO_BELOW = "the inverse square root of 0|a division by 0|0 / 0"
+
+
+class Written(NamedTuple):
+    """A reason by what the program has written.
+
+    Attributes:
+        text: what happened.
+        advice: what people do about it.
+    """
+
+    text: str
+    advice: str
+
+
+class _Gradient(NamedTuple):
+    """What an op of a backward formula comes from.
+
+    Attributes:
+        shows: matches the beginning of the reason that the inner op has, which is the proof.
+        text: of the forward op and the place at which it has no gradient.
+        advice: what people do about it.
+        has_places: the elements of the inner op are those of the forward op.
+    """
+
+    shows: str
+    text: str
+    advice: str
+    has_places: bool = True
+
+
+_INSIDE = "Clip the argument strictly inside of the domain: x.clamp(-1 + 1e-6, 1 - 1e-6)."
+_MATRIX = "Add a small multiple of the identity or a little noise, or take its values only."
+#: Forward op type -> what its backward formula shows.
+_GRADIENTS: Mapping[str, _Gradient] = {
+    "acos": _Gradient(_ZERO_BELOW, "acos at -1 or 1", _INSIDE),
+    "asin": _Gradient(_ZERO_BELOW, "asin at -1 or 1", _INSIDE),
+    "atanh": _Gradient(_ZERO_BELOW, "atanh at -1 or 1", _INSIDE),
+    "acosh": _Gradient(_ZERO_BELOW, "acosh at 1", "Keep the argument above 1: x.clamp(1 + 1e-6)."),
+    "pow": _Gradient(
+        "0 to a negative power",
+        "a power below 1 at 0",
+        "Add a small number to the base: (x + 1e-12) ** p; where() alone doesn't help.",
+    ),
+    "log1p": _Gradient(
+        _ZERO_BELOW, "log1p at -1, the logarithm of 0", "Keep the argument above -1."
+    ),
+    "atan2": _Gradient(
+        _ZERO_BELOW,
+        "arctan2 at (0, 0)",
+        "Move such points before it; where() behind it doesn't help.",
+    ),
+    **dict.fromkeys(
+        ("linalg_svd", "_linalg_svd", "svd"),
+        _Gradient(_ZERO_BELOW, "svd at equal or zero singular values", _MATRIX, False),
+    ),
+    **dict.fromkeys(
+        ("linalg_eigh", "_linalg_eigh", "linalg_eig"),
+        _Gradient(_ZERO_BELOW, "eigenvectors at equal eigenvalues", _MATRIX, False),
+    ),
+    "linalg_qr": _Gradient(_ZERO_BELOW, "qr of a matrix without full rank", _MATRIX, False),
+}
+
+
+def written_as(lineage: TensorLineage, node: Node, text: str) -> Written | None:
+    """The reason of a gradient by the user's op; ``None``: nothing shows that it is one of these.
+
+    Args:
+        lineage: of the dump.
+        node: of the backward pass, in which something bad began.
+        text: why, by the op of the node.
+    """
+    graph = lineage.graph
+    forward = graph.nodes.get(node.attributes.get(_FORWARD_NODE, "")) if graph else None
+    if forward is None:
+        return None
+    known = _GRADIENTS.get(forward.op_type.rstrip("_"))
+    if known is None or re.match(known.shows, text) is None:
+        return None
+    at = _AT.search(text) if known.has_places else None
+    return Written(f"the gradient of {known.text}{at[0] if at else ''}", known.advice)
+
+
+def of_gradient(node: Node, made: Array, given: Sequence[Array | None]) -> Written | None:
+    """The reason of a gradient that one node stands for, by what the forward op was given.
+
+    Args:
+        node: ``AcosBackward0``.
+        made: its gradient.
+        given: what comes back to it, and what the forward op was given.
+    """
+    found = _NODE.fullmatch(node.op_type)
+    name = found[1].lower() if found is not None else ""
+    edge, x = _EDGES.get(name), given[-1] if given else None
+    if name == "linalgsvd" and x is not None and x.ndim >= 2 and _has_equal(x):
+        known = _GRADIENTS["svd"]
+        return Written(f"the gradient of {known.text}", known.advice)
+    if edge is None or x is None or x.shape != made.shape:
+        return None
+    bad = ~np.isfinite(made)
+    if not bad.any() or not edge(x)[bad].all():
+        return None
+    first = [int(each) for each in np.argwhere(bad)[0]]
+    count = int(np.count_nonzero(bad))
+    at = f" at {first}" if count == 1 else f" at {count} elements, the first at {first}"
+    known = _GRADIENTS[name]
+    return Written(f"the gradient of {known.text}{at if made.ndim else ''}", known.advice)
+
+
+def _has_equal(x: Array) -> bool:
+    """Whether a matrix has equal singular values, or one of 0."""
+    if x.size > _LARGEST or not np.isfinite(x).all():
+        return False
+    values = np.linalg.svd(x.astype(np.float64), compute_uv=False)
+    least = values.max(initial=0.0) * _CLOSE
+    return bool((values.min(initial=np.inf) <= least) or (-np.diff(values) <= least).any())
+
+
+# Of larger matrices no singular values are computed; and how close equal ones are.
+_LARGEST, _CLOSE = 1 << 16, 1e-6
+_NODE = re.compile(r"(\w+?)Backward\d*")
+#: Forward op -> where it has no gradient.
+_EDGES: Mapping[str, Callable[[Array], Array]] = {
+    **dict.fromkeys(("acos", "asin", "atanh"), lambda x: np.abs(x) == 1),
+    "acosh": lambda x: x == 1,
+    "log1p": lambda x: x == -1,
+    "pow": lambda x: x == 0,
+}
+
+
+def inside(lineage: TensorLineage, node: Node, made: Array, given: Sequence[Array | None]) -> str:
+    """What became of finite inputs inside of an op that computes several things; empty: unknown.
+
+    Args:
+        lineage: of the dump.
+        node: that has made something bad.
+        made: that.
+        given: what it was given, as far as that is known.
+    """
+    find = _INSIDE_OPS.get(node.op_type)
+    return find(lineage, node, made, given) if find is not None else ""
+
+
+_Find = Callable[[TensorLineage, Node, Array, Sequence[Array | None]], str]
+
+
+def _squares(lineage: TensorLineage, node: Node, made: Array, given: Sequence[Array | None]) -> str:
+    x = given[0] if given else None
+    if x is None or not np.isfinite(x).all() or not x.size:
+        return ""
+    x = x.astype(np.float64)
+    if node.op_type == "mse_loss":
+        other = given[1] if len(given) > 1 else None
+        if other is None:
+            return ""
+        x = x - other.astype(np.float64)
+    else:
+        x = x - x.mean()
+    largest = largest_number("float64" if made.dtype == np.float64 else "float32")
+    if largest is None or float(np.square(x).max()) * x.size <= largest:
+        return ""
+    top = f"numbers up to {np.abs(x).max():.5g}"
+    return f"squares of {top} leave float32 inside of {node.op_type}: its limit is {largest:.5g}"
+
+
+def _labels(lineage: TensorLineage, node: Node, made: Array, given: Sequence[Array | None]) -> str:
+    weights = [floats(each) for each in lineage.dump.by_tensor(f"{node.name}:1")]
+    is_of_none = any(each is not None and not each.any() for each in weights)
+    if not is_of_none and len(node.inputs) > 1:
+        labels = [value_of(each) for each in lineage.dump.by_tensor(node.inputs[1])]
+        ignored = [each for each in node.attributes.values() if re.fullmatch(r"-\d+", each)]
+        is_of_none = any(
+            isinstance(each, np.ndarray) and (each == int(ignored[0])).all()
+            for each in labels
+            if ignored
+        )
+    return "the mean over labels that are all ignored, or of weight 0" if is_of_none else ""
+
+
+def _weight_norm(
+    lineage: TensorLineage, node: Node, made: Array, given: Sequence[Array | None]
+) -> str:
+    v = given[0] if given else None
+    if v is None or v.shape != made.shape:
+        return ""
+    bad = ~np.isfinite(made)
+    return "the norm of a zero vector, by which weight_norm divides" if not v[bad].any() else ""
+
+
+_INSIDE_OPS: Mapping[str, _Find] = {
+    **dict.fromkeys(
+        (
+            *("native_layer_norm", "native_group_norm", "native_batch_norm", "mse_loss"),
+            *("_native_batch_norm_legit", "var", "std", "var_mean", "std_mean"),
+        ),
+        _squares,
+    ),
+    **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), _labels),
+    "_weight_norm_interface": _weight_norm,
+}
