@@ -16,6 +16,8 @@ __all__ = ["APART", "PRELOADED", "WAYS", "Fate", "Script", "Way", "corpus", "eng
 
 _HERE = Path(__file__).parent
 _NEVER = str(_HERE / "never.py")
+# Scripts stand alone: in place of the import they have the text.
+_SHARED = "from by_filters import by_filters, user\n", (_HERE / "by_filters.py").read_text()
 
 #: In front of a program's first line, on it: its stdout is a file of its own where asked for.
 APART = (
@@ -88,7 +90,9 @@ def corpus() -> Iterator[Script]:
             title, _, text = part.partition("\n")
             name, _, remark = title.partition(" # ")
             note = f"# {remark}\n" if remark else "\n"
-            yield Script(f"{path.stem}/{name.strip()}", f"{APART}{note}{first}{text}")
+            yield Script(
+                f"{path.stem}/{name.strip()}", f"{APART}{note}{first}{text.replace(*_SHARED)}"
+            )
 
 
 @dataclass(frozen=True)

@@ -334,8 +334,11 @@ class ValuesLevel(CaptureLevel):
     def details(self) -> list[tuple[str, str]]:
         """Where the values of traced functions come from."""
         calls = [event for event in self._events if isinstance(event, Call)]
+        lost = dict.fromkeys(call.known.body.title for call in calls if not call.is_kept)
+        calls = [call for call in calls if call.is_kept]
         held = {call.known.body.title: why for call in calls if (why := call.known.holds)}
         texts = [f"of {title} held, as {why}" for title, why in held.items()]
+        texts += [f"of {title} not kept: its variables are large" for title in lost]
         if any(not call.known.holds for call in calls):
             texts.insert(0, "computed again from what each call was given")
         if any(call.by_xla for call in calls):
