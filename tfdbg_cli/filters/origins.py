@@ -25,10 +25,25 @@ _ARGUMENT = "_arg_"
 
 # What computes other numbers than its inputs have; of these what adds, and what joins many elements
 # to one.
-_ADDING = frozenset("add sub cast sum".split())  # noqa: SIM905
-_JOINING = frozenset("linear norm mean variance".split())  # noqa: SIM905
+_ADDING = frozenset({"add", "sub", "cast", "sum"})
+_JOINING = frozenset({"linear", "norm", "mean", "variance"})
 _COMPUTING = _JOINING | frozenset(
-    "add sub mul div mod reciprocal pow exp exp2 square log log1p sqrt rsqrt".split()  # noqa: SIM905
+    {
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "mod",
+        "reciprocal",
+        "pow",
+        "exp",
+        "exp2",
+        "square",
+        "log",
+        "log1p",
+        "sqrt",
+        "rsqrt",
+    }
 )
 # So many nodes are looked at for where a number comes from.
 _MOST_SEEN = 200

@@ -32,7 +32,20 @@ _CLEAN = frozenset(
 )
 #: Those of them that compute: of large complex numbers they make what is beyond the range.
 _REAL_ONLY = frozenset(
-    "abs asinh atan cbrt cos erf erfc logistic round sign sin tanh".split()  # noqa: SIM905
+    {
+        "abs",
+        "asinh",
+        "atan",
+        "cbrt",
+        "cos",
+        "erf",
+        "erfc",
+        "logistic",
+        "round",
+        "sign",
+        "sin",
+        "tanh",
+    }
 )
 #: Ops with something bad in all that they make if there is something bad in one of these operands;
 #: none: in any of them. What forgets an infinity (1 / x, exp, a comparison) isn't here, nor what

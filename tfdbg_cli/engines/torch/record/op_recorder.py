@@ -47,13 +47,7 @@ from tfdbg_cli.engines.torch.values.access import PLAIN
 __all__ = ["OpRecorder", "flat"]
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
-_ACCUMULATE = "AccumulateGrad/"
-# Leaves that are checked though they aren't held: not the many bytes of a model.
-_JUDGED = frozenset(["Buffer", "Input"])
 _NO_OTHERS: frozenset[torch.dtype] = frozenset()
-# What is recorded before a run begins, which may never come.
-_MOST_AHEAD = 20_000
-_MOST_BYTES_AHEAD = 1 << 30
 
 
 class OpRecorder(RecordedTensors):
