@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, NamedTuple
@@ -24,6 +25,9 @@ _METHODS = {
     "STORE_SUBSCR": "__setitem__",
     "GET_ITER": "__iter__",
 }
+
+# The bit of a `COMPARE_OP` that asks for a truth value (Python/bytecodes.c).
+_TO_BOOL = 16
 
 
 class FailedCall(NamedTuple):
@@ -57,18 +61,24 @@ def failed_call(error: BaseException) -> FailedCall | None:
         return _in_python(inner, places)
     last = traces[-1]
     code = last.tb_frame.f_code
-    operation = dis.opname[code.co_code[last.tb_lasti]]
+    operation, argument = (*code.co_code[last.tb_lasti : last.tb_lasti + 2],)
+    name = dis.opname[operation]
     expression = expression_at(code, last.tb_lasti)
     known = {**last.tb_frame.f_globals, **variables(last.tb_frame)}
-    if "JUMP" in operation or operation in ("UNARY_NOT", "TO_BOOL"):
+    if "JUMP" in name or name in ("UNARY_NOT", "TO_BOOL") or _is_tested(name, argument):
         return FailedCall(torch.Tensor.__bool__, _tensors(expression, known), places, is_test=True)
-    if operation in _METHODS:
+    if name in _METHODS:
         owner = expression.value if isinstance(expression, ast.Subscript) else expression
         found = _tensors(owner, known)
-        function = getattr(torch.Tensor, _METHODS[operation])
+        function = getattr(torch.Tensor, _METHODS[name])
         return FailedCall(function, found, places, is_certain=True) if found else None
     called = _named(expression.func, known) if isinstance(expression, ast.Call) else None
     return FailedCall(called, _tensors(expression, known), places) if called is not None else None
+
+
+def _is_tested(name: str, argument: int) -> bool:
+    """Whether a comparison tests its own result, as Python 3.13 and later have it."""
+    return name == "COMPARE_OP" and sys.version_info >= (3, 13) and bool(argument & _TO_BOOL)
 
 
 def _in_python(inner: TracebackType, places: tuple[Any, ...]) -> FailedCall | None:
