@@ -394,6 +394,41 @@ CASES = (
         "norm = Sqrt(sum); y = Div(w, norm)",
     ),
     Case(
+        "gradient of acos at 1",
+        f"the gradient of acos at -1 or 1{_AT}",
+        torch="gradient(torch.acos(1 - zero / 8))",
+        tensorflow="tf.gradients(tf.math.acos(1 - zero / 8), w)[0]",
+        jax="jax.grad(lambda w: jnp.arccos(1 - w * one_zero / 8).sum())(w)",
+    ),
+    Case(
+        "gradient of asin at 1",
+        f"the gradient of asin at -1 or 1{_AT}",
+        torch="gradient(torch.asin(1 - zero / 8))",
+        tensorflow="tf.gradients(tf.math.asin(1 - zero / 8), w)[0]",
+        jax="jax.grad(lambda w: jnp.arcsin(1 - w * one_zero / 8).sum())(w)",
+    ),
+    Case(
+        "gradient of a power at 0",
+        f"the gradient of a power below 1 at 0{_AT}",
+        torch="gradient(zero ** 0.3)",
+        tensorflow="tf.gradients(zero**0.3, w)[0]",
+        jax="jax.grad(lambda w: ((w * one_zero) ** 0.3).sum())(w)",
+    ),
+    Case(
+        "gradient of arctan2 at the origin",
+        rf"the gradient of arctan2 at \(0, 0\){_AT}",
+        tensorflow="tf.gradients(tf.math.atan2(zero, zero), w)[0]",
+        jax="jax.grad(lambda w: jnp.arctan2(w * one_zero, w * one_zero).sum())(w)",
+    ),
+    # A division of the program's own, of the same numbers.
+    Case(
+        "division beside an arctan2",
+        f"0 / 0{_AT}",
+        tensorflow="tf.math.atan2(zero, zero) + zero / zero",
+        torch="torch.atan2(zero, zero) + zero / zero",
+        jax="jnp.arctan2(zero, zero) + zero / zero",
+    ),
+    Case(
         "gradient of a square root",
         f"the gradient of a square root at 0{_AT}",
         torch="gradient(torch.sqrt(zero))",

@@ -80,7 +80,7 @@ def test_an_error_screen_ends_with_the_verdict(tmp_path):
 def test_what_came_in_with_the_batch(tmp_path):
     text = _PROGRAM.format(expression="zero + w").replace("[1, 4, 2]", "[1, np.nan, 2]")
     out = debugged(tmp_path, text, "run -f has_inf_or_nan", "why")
-    assert reason_of(out) == "it came in from outside (w:0)"
+    assert reason_of(out) == "it came in from outside (w:0, row 0)"
 
 
 def test_what_came_in_with_the_weights(tmp_path):

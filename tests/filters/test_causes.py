@@ -11,6 +11,11 @@ from tfdbg_cli.filters.lineage import TensorLineage
 
 LIMIT32, LIMIT16 = "its limit is 3.4028e+38", "its limit is 65504"
 FLOAT32 = f"{LIMIT32}, the largest finite number beside it"
+NOT_THESE = (
+    "inputs",
+    "not by the inputs as they are below: they were written over since, or the op computes in "
+    "another precision",
+)
 LARGEST = np.finfo(np.float32).max
 
 
@@ -163,14 +168,13 @@ LARGEST = np.finfo(np.float32).max
             [-INF],
             ("overflow", f"float32 overflows at [0]: {FLOAT32} 3e+38"),
         ),
-        ("sub", [[3e38], [2e38]], [INF], None),
-        # Both are infinite only at [1].
-        (
-            "sub",
-            [[1, INF], [1, INF]],
-            [NAN, NAN],
-            ("difference", "an infinity minus an infinity at [1]"),
-        ),
+        # These don't give it, or not all of it.
+        ("sub", [[3e38], [2e38]], [INF], NOT_THESE),
+        ("sub", [[1, INF], [1, INF]], [NAN, NAN], NOT_THESE),
+        ("exp", [[1, 100]], [INF, INF], NOT_THESE),
+        ("log", [[0.5]], [-INF], NOT_THESE),
+        ("linear", [[[1, 2]], [[3], [4]]], [[INF]], NOT_THESE),
+        ("norm", [[0, 0]], INF, NOT_THESE),
         # The largest number of a type is none beyond it.
         ("add", [[LARGEST, 1], [0, 1]], [INF, 2], None),
         ("mul", [[0, 1], [INF, 1]], [NAN, 1], ("product", "0 times an infinity at [0]")),
@@ -230,6 +234,16 @@ LARGEST = np.finfo(np.float32).max
         ("softmax", [[[INF, 0], [-INF, 0]]], [[NAN, 0], [0, 1]], None),
         ("mean", [[]], NAN, ("nothing", "the mean of nothing: no element is left")),
         ("mean", [[1, 2]], NAN, None),
+        (
+            "mean",
+            [[[3e38, 3e38, 0], [1, 1, 1]]],
+            [INF, 1],
+            (
+                "overflow",
+                "the sum inside of the mean leaves float32: its limit is 3.4028e+38, and numbers "
+                "are added up to 6e+38",
+            ),
+        ),
         (
             "variance",
             [[5]],
@@ -330,7 +344,13 @@ HALF = np.float16
             Op("y", op_of("mod"), ["one"], [NAN], other=0),
             ("division", "a remainder of a division by 0 at [0]"),
         ),
-        (Op("y", op_of("mod"), ["one"], [NAN], other=2), None),
+        (Op("y", op_of("mod"), ["one"], [NAN], other=2), NOT_THESE),
+        # A sum's factor of its second operand.
+        (
+            Op("y", op_of("add"), ["large", "large"], [INF, 2], alpha=3e37),
+            ("overflow", f"float32 overflows at [0]: {LIMIT32}, alpha is 3e+37"),
+        ),
+        (Op("y", op_of("add"), ["large", "large"], [INF, INF]), NOT_THESE),
         (
             Op("y", op_of("pow"), ["minus"], [NAN], exponent=0.5),
             ("power", "a power of a negative number whose exponent isn't whole at [0]"),
@@ -374,3 +394,47 @@ def test_an_input_is_looked_at_as_it_was_when_it_was_read():
         dump.add("x", 0, np.float32([value]), timestamp=timestamp)
     found = cause_of(TensorLineage(dump), y)
     assert found is not None and found.text == "the logarithm of 0 at [0]"
+
+
+def test_rows_of_a_table_and_the_outputs_of_ops_on_lists():
+    table = Op("table", "Parameter", (), [[1, 2], [NAN, 1], [1, INF], [0, 0]])
+    text = "it came in with the weights (table:0, rows 1 to 2)"
+    assert why(table) == ("weights", text)
+    two = [Op("a", "Input", (), [1.0]), Op("b", "Input", (), [6e4])]
+    listed = Op("y", "_foreach_mul", ["a", "b", "a", "b"])
+    listed.attributes["_output_shapes"] = "[[1], [1]]"
+    dump = dump_of(*two, listed)
+    value = np.asarray([INF], np.float16)
+    dump.add_datum(Datum("y", 1, lambda: value, timestamp=3, dtype="float16", shape=(1,)))
+    found = cause_of(TensorLineage(dump), dump.by_node("y")[-1])
+    assert found.text.startswith("float16 overflows at [0]")
+
+
+@pytest.mark.parametrize(
+    ("eps", "reason"),
+    [(1e-8, ": the 1e-08 that is added to the divisor is 0 in float16"), (1e-3, "")],
+)
+def test_a_small_number_that_is_0_in_the_dtype_of_the_divisor(eps, reason):
+    ops = [
+        Op("root", "Input", (), [0, 4], HALF),
+        Op("safe", op_of("add"), ["root"], [0, 4], HALF, other=eps),
+        Op("m", "Input", (), [1, 1], HALF),
+        Op("p", "Parameter", (), [1, 1], HALF),
+        Op("y", op_of("addcdiv"), ["p", "m", "safe"], [INF, 1], HALF),
+    ]
+    kind = "eps" if reason else "division"
+    assert why(*ops) == (kind, f"a division by 0 at [0]{reason}")
+
+
+def test_an_input_that_was_written_over_since_is_no_reason():
+    given = Op("x", "Input", (), [1, 2])
+    made = Op("y", op_of("exp"), ["x"], [INF, INF])
+    over = Op("z", "clamp_", ["x"], [1, 1])
+    over.attributes["_writes"] = "x:0"
+    dump = dump_of(given, made, over)
+    (datum,) = dump.by_node("y")
+    found = cause_of(TensorLineage(dump), datum)
+    assert (found.kind, found.text) == (
+        "inputs",
+        "x:0 isn't kept as it was: z has written over it",
+    )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from filter_kit import INF, NAN, Op, dump_of, passing
 
+from tfdbg_cli.commands.graph.verdict import verdict
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump
 from tfdbg_cli.dumps.run_folder.writer import write_run_folder
@@ -39,6 +40,72 @@ def test_what_no_end_of_the_run_takes_over_stays_local():
     (log,) = dump.by_node("log")
     assert began_here(dump, log) and stayed_local(dump, [log])
     assert left_out(dump) == [log]
+
+
+OVERFLOWN = [Op("x", "Input", (), [3e30, 1.0]), Op("square", "mul", ["x", "x"], [INF, 1.0])]
+
+
+@pytest.mark.parametrize(
+    ("reader", "by"),
+    [
+        (Op("out", "div", ["x", "square"], [0.0, 1.0]), "it gives 0"),
+        (Op("out", "tanh", ["square"], [1.0, 0.76]), "it gives 1 or -1"),
+        (Op("out", "clamp", ["square"], [9.0, 1.0]), "it gives its limit"),
+        (Op("out", "where", ["c", "x", "square"], [3e30, 1.0]), "it gives what it takes instead"),
+        (Op("out", "isfinite", ["square"], [0.0, 1.0]), None),
+        (Op("out", "shape_of", ["square"], [2.0]), None),
+    ],
+)
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_an_overflow_that_is_absorbed_is_an_origin(reader, by, is_sparse):
+    handed_on = Op("root", "sqrt", ["square"], [INF, 1.0])
+    ops = [*OVERFLOWN, handed_on, reader]
+    if is_sparse:
+        ops = [Op(op.name, op.op_type, op.inputs) if op.name in "x out" else op for op in ops]
+    dump = of(ops, results={"out:0": True})
+    dump.lists_only_bad = is_sparse
+    assert passing(dump, origin_of_nonfinite) == (["square"] if by else [])
+    (square,) = dump.by_node("square")
+    assert stayed_local(dump, [square]) is (by is None)
+    text = "\n".join(each.text for each in verdict(dump, square))
+    assert (f"Then:  absorbed by [{reader.op_type}] out: {by} there" in text) is (by is not None)
+
+
+@pytest.mark.parametrize(
+    ("op", "is_origin"),
+    [
+        (Op("bad", "div", ["one", "x"], [INF, 1.0]), False),  # a pole, which where() avoids
+        (Op("bad", "div", ["one", "tiny"], [INF, 1.0]), True),
+        (Op("bad", "pow", ["x"], [INF, 1.0], exponent=-1), False),
+        (Op("bad", "exp", ["large"], [INF, 1.0]), False),
+        (Op("bad", "_to_copy", ["large"], [INF, 1.0]), True),
+    ],
+)
+def test_a_pole_that_is_left_out_is_none(op, is_origin):
+    given = [
+        Op("x", "Input", (), [0.0, 1.0]),
+        Op("one", "Input", (), [1.0, 1.0]),
+        Op("tiny", "Input", (), [1e-39, 1.0]),
+        Op("large", "Input", (), [1e5, 1.0]),
+    ]
+    dump = of(
+        [*given, op, Op("out", "where", ["c", "bad", "x"], [0.0, 1.0])], results={"out:0": True}
+    )
+    assert passing(dump, origin_of_nonfinite) == (["bad"] if is_origin else [])
+
+
+def test_where_the_infinities_of_a_nan_came_in_is_told():
+    ops = [
+        Op("x", "Input", (), [0.0, 1.0]),
+        Op("mask", "masked_fill", ["x"], [-INF, 1.0], value="-inf"),
+        Op("copy", "clone", ["mask"], [-INF, 1.0]),
+        Op("out", "sub", ["copy", "copy"], [NAN, 0.0]),
+    ]
+    dump = of(ops, results={"out:0": True})
+    assert passing(dump, origin_of_nonfinite) == ["out"]
+    (out,) = dump.by_node("out")
+    text = "\n".join(each.text for each in verdict(dump, out))
+    assert "Its infinities came in at [masked_fill] mask:0" in text
 
 
 def test_where_there_is_no_graph_all_that_is_bad_is_an_end():

@@ -49,9 +49,11 @@ class OpRoles:
         meanings: op type -> what it computes: ``log``, ``log1p``, ``sqrt``, ``rsqrt``, ``asin``,
             ``acos``, ``atanh``, ``acosh``, ``div``, ``mod``, ``reciprocal``, ``pow``, ``exp``,
             ``exp2``, ``add``, ``sub``, ``mul``, ``square``, ``cast``, ``linear`` (sums of
-            products), ``sum``, ``max``, ``norm``, ``sqrt_grad`` (of the root and what comes back
+            products), ``sum``, ``max``, ``norm``, ``addcdiv`` (a sum with a
+            quotient), ``sqrt_grad`` (of the root and what comes back
             to it), ``sqrt_backward``, ``mul_backward`` (of what comes back and what the forward op
-            was given), ``softmax``, ``mean``, ``variance``, ``same`` (the numbers of its input, in
+            was given), ``softmax``, ``mean``, ``variance``, ``clip``, ``relu``,
+            ``sigmoid``, ``tanh``, ``same`` (the numbers of its input, in
             whatever shape).
         unwritten: matches the whole name of those whose memory nobody has written to yet.
         sending: matches the beginning of those that send to another process.
@@ -72,7 +74,8 @@ class OpRoles:
 
     def computes(self, op_type: str) -> str:
         """What an op computes, of what is in `meanings`; empty: it isn't known."""
-        return self.meanings.get(op_type) or self.meanings.get(op_type.rstrip("_"), "")
+        plain = op_type.removeprefix("_foreach_").rstrip("_")
+        return self.meanings.get(op_type) or self.meanings.get(plain, "")
 
     def joined(self, other: OpRoles) -> OpRoles:
         """The roles of both."""

@@ -7,15 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
-from tfdbg_cli.dumps.graph import Node
+from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
+from tfdbg_cli.dumps.sources import own_frame
+from tfdbg_cli.filters.cause_patterns import BACKWARD, PHASE, constant
 from tfdbg_cli.filters.lineage import TensorLineage, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 
-__all__ = ["Written", "inside", "of_gradient", "written_as"]
+__all__ = ["Written", "forward_node", "inside", "of_gradient", "written_as"]
 
-_FORWARD_NODE = "_forward_node"
+_FORWARD_NODE, _GRADIENT_SCOPE, _GRAD = "_forward_node", "gradients/", "Grad"
+_SESSION_GRADIENT = re.compile(r"(?:.*/)?gradients(?:_\d+)?/(.+?)_grad/")
+# What has a gradient that is bad where the op itself is, or that divides as well.
+_WITH_POLES = frozenset({"div", "log", "log1p", "reciprocal", "rsqrt", "sqrt"})
+# So many ops of a gradient are gone through, back to what the forward op was given.
+_MOST_INNER = 60
 _AT = re.compile(r" at (?:\[[\d, ]*\]|\d+ elements, the first at \[[\d, ]*\])")
 _ZERO_BELOW = "the inverse square root of 0|a division by 0|0 / 0"
+_ZERO_IN_MATRIX = f"{_ZERO_BELOW}|0 to a negative power"
 
 
 class Written(NamedTuple):
@@ -24,10 +32,12 @@ class Written(NamedTuple):
     Attributes:
         text: what happened.
         advice: what people do about it.
+        forward: the node of the forward op; empty: the one of the reason itself.
     """
 
     text: str
     advice: str
+    forward: str = ""
 
 
 class _Gradient(NamedTuple):
@@ -69,13 +79,16 @@ _GRADIENTS: Mapping[str, _Gradient] = {
     ),
     **dict.fromkeys(
         ("linalg_svd", "_linalg_svd", "svd"),
-        _Gradient(_ZERO_BELOW, "svd at equal or zero singular values", _MATRIX, False),
+        _Gradient(_ZERO_IN_MATRIX, "svd at equal or zero singular values", _MATRIX, False),
     ),
     **dict.fromkeys(
-        ("linalg_eigh", "_linalg_eigh", "linalg_eig"),
-        _Gradient(_ZERO_BELOW, "eigenvectors at equal eigenvalues", _MATRIX, False),
+        ("linalg_eigh", "_linalg_eigh", "linalg_eig", "eigh", "selfadjointeigv2"),
+        _Gradient(_ZERO_IN_MATRIX, "eigenvectors at equal eigenvalues", _MATRIX, False),
     ),
-    "linalg_qr": _Gradient(_ZERO_BELOW, "qr of a matrix without full rank", _MATRIX, False),
+    **dict.fromkeys(
+        ("linalg_qr", "qr", "householder_product"),
+        _Gradient(_ZERO_IN_MATRIX, "qr of a matrix without full rank", _MATRIX, False),
+    ),
 }
 
 
@@ -88,14 +101,109 @@ def written_as(lineage: TensorLineage, node: Node, text: str) -> Written | None:
         text: why, by the op of the node.
     """
     graph = lineage.graph
-    forward = graph.nodes.get(node.attributes.get(_FORWARD_NODE, "")) if graph else None
-    if forward is None:
+    if graph is None:
         return None
-    known = _GRADIENTS.get(forward.op_type.rstrip("_"))
+    named = forward_node(graph, node)
+    forwards = [named] if named is not None else _with_same_input(lineage, graph, node)
+    known = _known(forwards[0]) if len(forwards) == 1 else None
     if known is None or re.match(known.shows, text) is None:
         return None
     at = _AT.search(text) if known.has_places else None
-    return Written(f"the gradient of {known.text}{at[0] if at else ''}", known.advice)
+    text = f"the gradient of {known.text}{at[0] if at else ''}"
+    return Written(text, known.advice, forwards[0].name)
+
+
+def forward_node(graph: Graph, node: Node) -> Node | None:
+    """The forward op whose gradient a node computes, as the engine tells it; ``None``: it doesn't.
+
+    Args:
+        graph: of the run.
+        node: of it.
+    """
+    told = node.attributes.get(_FORWARD_NODE)
+    if told is not None:
+        return graph.nodes.get(told)
+    if (found := _SESSION_GRADIENT.match(node.name)) is not None:  # of tf.gradients
+        return graph.nodes.get(found[1])
+    if not node.op_type.endswith(_GRAD):
+        return None
+    # TensorFlow's SqrtGrad is given what Sqrt has made.
+    makers = (graph.nodes.get(node_name_of(each)) for each in node.inputs)
+    wanted = node.op_type.removesuffix(_GRAD)
+    return next((each for each in makers if each is not None and each.op_type == wanted), None)
+
+
+def _place(node: Node) -> tuple[str, int] | None:
+    frame = own_frame(node.frames or ())
+    return (frame.file, frame.line) if frame is not None else None
+
+
+def _known(forward: Node | None) -> _Gradient | None:
+    return _GRADIENTS.get(forward.op_type.rstrip("_").lower()) if forward is not None else None
+
+
+def _with_same_input(lineage: TensorLineage, graph: Graph, node: Node) -> list[Node]:
+    """Of an engine that doesn't tell forward ops: those that read what a gradient is computed of.
+
+    JAX gives the ops of a gradient the frames of the forward op, TensorFlow a phase. Those are told
+    whose own gradient may be what went bad: if there are several, nobody knows which it is.
+    """
+    place, is_backward = _place(node), _is_backward(node)
+
+    def is_inner(each: Node) -> bool:
+        return _is_backward(each) or (place is not None and _place(each) == place)
+
+    found: dict[str, Node] = {}
+    waiting, seen = [node], {node.name}
+    while waiting and len(seen) < _MOST_INNER:
+        at = waiting.pop(0)
+        for name in at.inputs:
+            maker = graph.nodes.get(node_name_of(name))
+            if maker is None:
+                continue
+            if maker.name not in seen and is_inner(maker):
+                seen.add(maker.name)
+                waiting.append(maker)
+            edges = graph.recipients(maker.name, control=False)
+            readers = [graph.nodes[edge.node] for edge in edges]
+            # What decomposes a matrix has a gradient that is computed of its results.
+            for each in (*(reader for reader in readers if name in reader.inputs), maker):
+                is_one = each.name not in seen and _has_edge(lineage, each, each is maker)
+                # An op of the program's own, on the same line, may read the same tensor.
+                if at is node and not is_backward:
+                    is_one = is_one and _is_derivative(graph, node, each)
+                if is_one and (_place(each) == place or not is_inner(each)):
+                    found[each.name] = each
+    return [*found.values()]
+
+
+def _is_backward(node: Node) -> bool:
+    return node.attributes.get(PHASE) == BACKWARD or node.name.startswith(_GRADIENT_SCOPE)
+
+
+def _has_edge(lineage: TensorLineage, node: Node, by_results: bool) -> bool:
+    """Whether a forward op is one that has no gradient somewhere though it gives finite numbers."""
+    known = _known(node)
+    if known is None:
+        return lineage.roles.computes(node.op_type) in _WITH_POLES and not by_results
+    if by_results and known.has_places:
+        return False
+    return not any(lineage.bad(each) for each in lineage.dump.by_node(node.name))
+
+
+def _is_derivative(graph: Graph, node: Node, forward: Node) -> bool:
+    """Whether a power is the one in the gradient of another one, whose exponent is larger by 1."""
+    if node.op_type != forward.op_type:
+        return False
+    one, other = constant(node, 1), constant(forward, 1)
+    if one is not None:
+        return one + 1 == other
+    maker = graph.nodes.get(node_name_of(node.inputs[1])) if len(node.inputs) > 1 else None
+    given = forward.inputs[1:] or [forward.attributes.get("_arg_1", "")]
+    return maker is not None and (
+        constant(maker, 1) == 1
+        and (maker.inputs[:1] == given or maker.attributes.get("_arg_0") == given[0])
+    )
 
 
 def of_gradient(node: Node, made: Array, given: Sequence[Array | None]) -> Written | None:

@@ -8,25 +8,32 @@ from collections.abc import Sequence
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of, parse_tensor_name
+from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.lineage import TensorLineage, floats
+from tfdbg_cli.filters.outcome import WRITES
 
-__all__ = ["PHASE", "Makers", "constant"]
+__all__ = ["BACKWARD", "PHASE", "Makers", "constant", "number_of"]
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?inf|nan", re.IGNORECASE)
+# Numbers below half of the smallest one of a dtype are 0 in it.
+_SMALLEST = {"float16": 2.0**-25, "float32": 2.0**-150}
 # The attributes that have an op's operands, where they are numbers and no tensors.
-_OPERANDS = (("_arg_self", "_arg_0"), ("_arg_other", "_arg_exponent", "_arg_1", "y"))
-#: The attribute that says in which part of a training step an op was.
-PHASE, _BACKWARD = "_phase", "backward"
+_OPERANDS = (("_arg_self", "_arg_0"), ("_arg_other", "_arg_exponent", "_arg_1", "_arg_scalar", "y"))
+#: The attribute that says in which part of a training step an op was, and one of its values.
+PHASE, BACKWARD = "_phase", "backward"
 _FORWARD_NODE, _VIEW = "_forward_node", "_view"
 
 
 def constant(node: Node, place: int) -> float | None:
     """An operand that is no tensor but a number; ``None``: it is a tensor."""
-    for name in _OPERANDS[place]:
-        text = node.attributes.get(name, "")
-        if _NUMBER.fullmatch(text):
-            return float(text)
-    return None
+    found = (number_of(node, name) for name in _OPERANDS[place])
+    return next((each for each in found if each is not None), None)
+
+
+def number_of(node: Node, name: str) -> float | None:
+    """The number that an attribute holds; ``None``: it holds none."""
+    text = node.attributes.get(name, "")
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def _operand(node: Node, place: int) -> str:
@@ -68,7 +75,7 @@ class Makers:
         if constant(node, 0) != 0.5 or self._computes(maker) != "sqrt":
             return ""
         readers = self._readers(node)
-        is_backward = [each.attributes.get(PHASE) == _BACKWARD for each in readers]
+        is_backward = [each.attributes.get(PHASE) == BACKWARD for each in readers]
         return root if readers and all(is_backward) else ""
 
     def divisor_norm(self, node: Node) -> str:
@@ -82,6 +89,22 @@ class Makers:
         for total in self._made_by(name, "sqrt")[:1]:
             is_norm = any(self._squared(each) for each in self._made_by(total, "sum")[:1])
         return parse_tensor_name(source)[0] if is_norm else ""
+
+    def lost_number(self, name: str, dtype: str) -> str:
+        """The small number that was added to a tensor, and is 0 in its dtype; empty: none is."""
+        maker = self._maker(name)[1]
+        if maker is None or self._computes(maker) != "add":
+            return ""
+        for place in (0, 1):
+            number = constant(maker, place)
+            if number and dtype in _SMALLEST and abs(number) < _SMALLEST[dtype]:
+                return f"{number:g}"
+        for each in maker.inputs:
+            given, source = self._lineage.as_given(self._datum, each), self._maker(each)[1]
+            value = floats(given) if given is not None and given.shape == () else None
+            if value is not None and not value.any() and source is not None and not source.inputs:
+                return "small number"
+        return ""
 
     def is_below_its_maximum(self, node: Node) -> bool:
         """Whether it is x - max(x), of which exp is taken: the first part of a softmax."""
@@ -115,6 +138,20 @@ class Makers:
                 mean = self._made_by((*dividend, difference[1])[0], "mean", "sum")
                 return [*mean[:1]] == [difference[0]]
         return False
+
+    def written_over(self, node: Node) -> str:
+        """Which op has written over an input since; empty: none is known."""
+        assert self._lineage.graph is not None
+        waiting = iter(self._lineage.graph.nodes.values())
+        if not any(each is node for each in waiting):  # those behind it are left
+            return ""
+        for each in waiting:
+            for name in each.attributes.get(WRITES, "").split(", "):
+                if name and name in node.inputs:
+                    frame = own_frame(each.frames or ())
+                    line = f", line {frame.line}," if frame is not None else ""
+                    return f"{name} isn't kept as it was: {each.name}{line} has written over it"
+        return ""
 
     def _squared(self, name: str) -> str:
         """The tensor of which it is the square; empty: it is none."""

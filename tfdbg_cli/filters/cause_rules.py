@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.filters.magnitude import largest_number
 
-__all__ = ["BINARY", "BY_ELEMENT", "RULES", "Case"]
+__all__ = ["BINARY", "BY_ELEMENT", "RULES", "Case", "can_give"]
 
 
 class Case(NamedTuple):
@@ -106,6 +106,11 @@ def _divisions(case: Case) -> _Found:
         large = (divisor != 0) & _beyond(exact, case.dtype) & finite
         yield "overflow", f"a quotient beyond the range of {case.dtype}{{at}}", large
     yield "division", "a division by 0{at}", (divisor == 0) & np.isinf(case.made)
+
+
+def _sums_of_quotients(case: Case) -> _Found:
+    if case.known(2):
+        yield "division", "a division by 0{at}", _is(case, 2, 0)
 
 
 def _remainders(case: Case) -> _Found:
@@ -229,6 +234,7 @@ RULES: Mapping[str, Callable[[Case], _Found]] = {
     "exp": _exponentials("exp", math.log),
     "exp2": _exponentials("exp2", math.log2),
     "add": _sums(1),
+    "addcdiv": _sums_of_quotients,
     "sub": _sums(-1),
     "mul": _products,
     "square": lambda case: _overflows(case, np.square),
@@ -240,6 +246,68 @@ RULES: Mapping[str, Callable[[Case], _Found]] = {
     "sqrt_backward": _root_gradients(1),
     "mul_backward": _product_gradients,
 }
+_EXACT: Mapping[str, Callable[..., Array]] = {
+    "log": np.log,
+    "log1p": np.log1p,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sqrt": np.sqrt,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atanh": np.arctanh,
+    "acosh": np.arccosh,
+    "div": np.divide,
+    "mod": np.remainder,
+    "reciprocal": lambda x: 1 / x,
+    "pow": np.power,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "square": np.square,
+    "cast": lambda x: x,
+}
+# Of the largest number: ops round on their way, and not all as NumPy does.
+_NEAR = 0.99
+_SMALLEST = float(np.finfo(np.float32).tiny)
+
+
+def can_give(meaning: str, case: Case) -> bool:
+    """Whether an op can have made something bad of what it is said to have been given.
+
+    It is computed once more in float64; of sums and products of matrices there is only a bound.
+
+    Args:
+        meaning: what the op computes.
+        case: its bad elements.
+
+    Returns:
+        ``False``: it would have made finite numbers of these. They were written over since, or the
+        op computes in another way.
+    """
+    given = [each for each in case.given if each is not None]
+    if len(given) != len(case.given) or not given:
+        return True
+    largest = largest_number(case.dtype)
+    limit = np.inf if largest is None else largest * _NEAR
+    wide = [each.astype(np.float64) for each in given]
+    with np.errstate(all="ignore"):
+        if meaning in _EXACT and len(wide) == (2 if meaning in BINARY else 1):
+            found = np.zeros(case.made.shape, bool)
+            # Compilers and devices may take numbers below the normal ones for 0.
+            for each in (wide, [np.where(np.abs(x) < _SMALLEST, 0, x) for x in wide]):
+                exact = _EXACT[meaning](*each)
+                found |= ~np.isfinite(exact) | (np.abs(exact) >= limit)
+            return bool(found.all())
+        if meaning in ("linear", "sum", "norm"):
+            tops = [max(float(np.abs(each).max(initial=0)), 1.0) for each in wide]
+            count = max(each.size for each in wide)
+            power = 2 if meaning == "norm" else 1
+            # A nan is no number below the limit.
+            return not count * float(np.prod(tops)) ** power < limit
+    return True
+
+
 #: Whose inputs have the shape of the result, or one that is stretched to it.
 BY_ELEMENT = frozenset(RULES) - {"linear", "norm", "sum"}
 #: Of two operands, either of which may be a number that is no tensor.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,9 +10,9 @@ from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.filters.cause_ops import inside, of_gradient, written_as
-from tfdbg_cli.filters.cause_patterns import PHASE, Makers, constant
-from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case
-from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others, value_of
+from tfdbg_cli.filters.cause_patterns import PHASE, Makers, constant, number_of
+from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case, can_give
+from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others, inputs_of, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.filters.outcome import WRITES
 
@@ -19,6 +20,7 @@ __all__ = ["ADVICE", "Cause", "cause_of"]
 
 # Values of more elements aren't looked at: the first screen is there at once.
 _MOST = 1 << 26
+_MOST_ROWS = 4
 
 
 class Cause(NamedTuple):
@@ -28,17 +30,20 @@ class Cause(NamedTuple):
         kind: which of those that docs/why.md explains.
         text: what happened, and at which elements.
         advice: what people do about it.
+        forward: the node of the op whose gradient went bad, where it is told by that.
     """
 
     kind: str
     text: str
     advice: str
+    forward: str = ""
 
 
 #: What people do about each kind of cause.
 ADVICE = {
     "log": "Compute the loss from logits, or keep the argument above 0: log(x.clip(1e-7)).",
     "division": "Add a small number to the divisor, or divide only where it isn't 0.",
+    "eps": "Use a larger one (1e-4 in float16), or keep the optimizer's state in float32.",
     "sqrt": "Keep the argument at 0 or above: rounding takes a difference of equals below it.",
     "power": "Use a whole exponent, or keep the base above 0.",
     "exp": "Subtract the largest argument first (logsumexp, softmax), or clip it.",
@@ -55,7 +60,8 @@ ADVICE = {
     "batch": "Look at how the data is read: a missing value, a division in the preprocessing.",
     "number": "Look at where the number comes from: it meets every element.",
     "memory": "Fill it where it is made (zeros), or leave out what was never written.",
-    "weights": "It was there before this run: run -f from an earlier run on, or a damaged file.",
+    "inputs": "config set level values keeps what each op was given.",
+    "weights": "It was there before this run: run -f from an earlier run on; look at how they were made.",
 }
 
 # What a text has in it that tells of an op's inside -> the kind.
@@ -71,6 +77,14 @@ _ADVICE_IN = {
     ("overflow", "inference"): "Look at what is large: the inputs, the weights.",
 }
 
+# Ops that divide -> the place of the divisor.
+_DIVISORS = {"div": 1, "addcdiv": 2}
+# PyTorch's factor of the second operand of a sum.
+_ALPHA = "_arg_alpha"
+_NOT_THESE = (
+    "not by the inputs as they are below: they were written over since, or the op computes in "
+    "another precision"
+)
 _NOTHING = Cause("nothing", "the mean of nothing: no element is left", ADVICE["nothing"])
 _ONE = Cause("one", "the variance of one element: it divides by n - 1, which is 0", ADVICE["one"])
 
@@ -109,7 +123,7 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     if found := _of_memory(lineage, node):
         return found
     made = floats(datum)
-    inputs = [_Input(lineage, datum, name) for name in node.inputs]
+    inputs = [_Input(lineage, datum, name) for name in inputs_of(node, datum)]
     if made is not None and (text := inside(lineage, node, made, [e.value for e in inputs])):
         kind = next((kind for mark, kind in _INSIDE_KINDS if mark in text), "overflow")
         return Cause(kind, text, ADVICE[kind])
@@ -120,7 +134,8 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     meaning = roles.computes(node.op_type)
     makers = Makers(lineage, datum)
     if meaning in ("softmax", "mean", "variance"):
-        return _of_rows(meaning, made, inputs[0].value)
+        found = _of_rows(meaning, made, inputs[0].value)
+        return found or _of_total(meaning, made, inputs[0].value, datum.dtype)
     cause = None
     if meaning == "sub" and makers.is_below_its_maximum(node):
         cause = _of_rows("softmax", made, inputs[0].value)
@@ -155,10 +170,25 @@ def _whole_numbers(datum: Datum) -> Array | None:
 
 
 def _from_outside(datum: Datum, is_weight: bool) -> Cause:
-    name = datum.tensor_name
+    name = f"{datum.tensor_name}{_rows(floats(datum))}"
     if is_weight:
         return Cause("weights", f"it came in with the weights ({name})", ADVICE["weights"])
     return Cause("batch", f"it came in from outside ({name})", ADVICE["batch"])
+
+
+def _rows(value: Array | None) -> str:
+    """Which rows of a table are bad, where others aren't."""
+    if value is None or value.ndim < 2:
+        return ""
+    is_bad = ~np.isfinite(value).reshape(len(value), -1).all(1)
+    rows = [int(each) for each in np.flatnonzero(is_bad)]
+    if not rows or len(rows) == len(value):
+        return ""
+    if len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1:
+        return f", rows {rows[0]} to {rows[-1]}"
+    shown = ", ".join(map(str, rows[:_MOST_ROWS]))
+    more = f" and {len(rows) - _MOST_ROWS} more" if len(rows) > _MOST_ROWS else ""
+    return f", row{'s' if len(rows) > 1 else ''} {shown}{more}"
 
 
 def _of_memory(lineage: TensorLineage, node: Node) -> Cause | None:
@@ -231,6 +261,37 @@ def _of_rows(meaning: str, made: Array, given: Array | None) -> Cause | None:
     return None
 
 
+def _of_total(meaning: str, made: Array, given: Array | None, dtype: str) -> Cause | None:
+    """Of a mean whose sum is beyond the range, where the op adds in the dtype of its result."""
+    largest = largest_number(dtype)
+    if meaning != "mean" or given is None or largest is None or not np.isfinite(given).all():
+        return None
+    axes = _axes_between(given.shape, made.shape)
+    bad = ~np.isfinite(made)
+    totals = np.abs(given.astype(np.float64)).sum(axes).reshape(made.shape)[bad] if axes else None
+    if totals is None or not (totals > largest).all():
+        return None
+    kind = "half" if dtype == "float16" else "overflow"
+    text = (
+        f"the sum inside of the mean leaves {dtype}: its limit is {largest:.5g}, and numbers are "
+        f"added up to {totals.max():.5g}"
+    )
+    return Cause(kind, text, ADVICE[kind])
+
+
+def _axes_between(given: Sequence[int], made: Sequence[int]) -> tuple[int, ...]:
+    """The axes over which a shape was reduced to another one; none: it can't be told."""
+    if len(given) == len(made):
+        return tuple(at for at, size in enumerate(given) if made[at] != size)
+    choices = itertools.combinations(range(len(given)), len(given) - len(made))
+    fitting = [
+        each
+        for each in choices
+        if [size for at, size in enumerate(given) if at not in each] == [*made]
+    ]
+    return fitting[0] if len(fitting) == 1 else ()
+
+
 def _of_none(makers: Makers, node: Node) -> Cause | None:
     """Of a sum that is divided by a count of 0."""
     if makers.is_mean_of_nothing(node):
@@ -260,7 +321,12 @@ def _by_rules(
             return None
         place = 0 if numbers[0] is not None else 1
         given.insert(place, np.full(np.count_nonzero(bad), numbers[place]))
+    factor = number_of(node, _ALPHA) if meaning in ("add", "sub") else None
+    if factor is not None:
+        given[1:] = [None if x is None else x.astype(np.float64) * factor for x in given[1:]]
     case = Case(made[bad], given, dtype, places)
+    if not can_give(meaning, case):
+        return Cause("inputs", makers.written_over(node) or _NOT_THESE, ADVICE["inputs"])
     found = [each for each in RULES[meaning](case) if each[2].any()]
     if not found:
         return None
@@ -274,14 +340,19 @@ def _by_rules(
         kind, text = "gradient", f"the gradient of a square root at 0{case.at(mask)}{norm}"
     elif kind == "division" and meaning == "div" and (norm := makers.divisor_norm(node)):
         kind, text = "norm", f"{text}: it is {norm}, the norm of a zero vector"
+    elif kind == "division" and meaning in _DIVISORS:
+        lost = makers.lost_number(inputs[min(_DIVISORS[meaning], len(inputs) - 1)].name, dtype)
+        if lost:
+            kind, text = "eps", f"{text}: the {lost} that is added to the divisor is 0 in {dtype}"
     limit = largest_number(dtype)
     if kind in ("half", "overflow") and limit is not None:
         finite = np.abs(made[np.isfinite(made)])
         top = finite.max() if finite.size else _largest_input(case)
         # Where nothing else is near the limit the number says nothing.
-        is_near = top is not None and top > limit**0.5
+        is_near = top is not None and limit**0.5 < top <= limit
         beside = f", the largest finite number beside it {top:.5g}" if is_near else ""
-        text = f"{text}: its limit is {limit:.5g}{beside}"
+        scaled = f", alpha is {factor:g}" if factor is not None else ""
+        text = f"{text}: its limit is {limit:.5g}{beside}{scaled}"
     return Cause(kind, text, ADVICE[kind])
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from tfdbg_cli.common.arrays import np
@@ -17,13 +18,15 @@ from tfdbg_cli.tensors.measurements import Measurements
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite, widened
 from tfdbg_cli.tensors.statistics import Health
 
-__all__ = ["WRITTEN", "TensorLineage", "floats", "holds_others", "value_of"]
+__all__ = ["FOREACH", "WRITTEN", "TensorLineage", "floats", "holds_others", "inputs_of", "value_of"]
 
 #: The type of PyTorch's nodes for tensors whose memory was written to through others.
 WRITTEN = "written"
 
-# The attribute of PyTorch's views.
-_VIEW = "_view"
+#: How the types of PyTorch's ops on lists of tensors begin.
+FOREACH = "_foreach_"
+# The attributes of PyTorch's views, and of the shapes of an op's outputs.
+_VIEW, _SHAPES = "_view", "_output_shapes"
 
 _CLEAN = Health(0, 0, 0)
 
@@ -165,6 +168,24 @@ class TensorLineage:
             except DumpError:
                 return _CLEAN
         return Health(*count_bad(np.asarray(value))) if has_nonfinite(value) else _CLEAN
+
+
+def inputs_of(node: Node, datum: Datum) -> Sequence[str]:
+    """The inputs that one output of a node is made of: of ops on lists those with its number.
+
+    Args:
+        node: that made the tensor.
+        datum: the tensor.
+    """
+    if not node.op_type.startswith(FOREACH):
+        return node.inputs
+    try:
+        count = len(json.loads(node.attributes.get(_SHAPES, "[]")))
+    except ValueError:
+        return node.inputs
+    if not count or len(node.inputs) % count:
+        return node.inputs
+    return node.inputs[datum.output_slot :: count]
 
 
 def holds_others(node: Node) -> bool:

@@ -11,13 +11,21 @@ from typing import Any
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dump import Datum, Dump, only_nonfinite
 from tfdbg_cli.dumps.graph import Node, node_name_of
+from tfdbg_cli.filters.absorbed import Absorbed, Absorption
 from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.filters.outcome import Outcome
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
 from tfdbg_cli.tensors.statistics import Health
 
-__all__ = ["began_here", "left_out", "origin_of_nonfinite", "stayed_local"]
+__all__ = [
+    "absorbed_by",
+    "began_here",
+    "came_in",
+    "left_out",
+    "origin_of_nonfinite",
+    "stayed_local",
+]
 
 _INFINITE = re.compile(r"(?<![A-Za-z_])[-+]?inf(inity)?(?![A-Za-z_])", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?(?![\w.])", re.IGNORECASE)
@@ -71,7 +79,8 @@ def origin_of_nonfinite(datum: Datum, tensor: Any, dump: Dump) -> bool:
     a gradient, in a parameter, in a variable), or if a tensor that got somewhere has taken over
     what is bad in it. `tfdbg_cli.filters.outcome` says what counts as an end of a run. What no
     later tensor takes over *stayed local*: the logarithm of 0 that a ``where`` drops, rows of
-    memory that nobody reads.
+    memory that nobody reads. A number that has left the range of its dtype counts all the same if
+    an op has made a finite one of it: x / inf is 0, and what x was is lost.
 
     Infinities that the program has put in on purpose, as attention masks do, don't count, and
     neither does what copies, chooses or adds at just these elements makes of them, unless that is a
@@ -97,14 +106,38 @@ def origin_of_nonfinite(datum: Datum, tensor: Any, dump: Dump) -> bool:
     lineage = TensorLineage.of(dump)
     if not lineage.bad(datum, tensor):
         return False
-    is_origin = lineage.once(_Kinds).kind(datum) is _Kind.ORIGIN
-    return is_origin and lineage.once(Outcome).got_somewhere(datum)
+    if lineage.once(_Kinds).kind(datum) is not _Kind.ORIGIN:
+        return False
+    return lineage.once(Outcome).got_somewhere(datum) or absorbed_by(dump, datum) is not None
 
 
 def began_here(dump: Dump, datum: Datum) -> bool:
     """Whether something bad came out of clean inputs in a tensor, whatever became of it."""
     lineage = TensorLineage.of(dump)
     return lineage.bad(datum) is not None and lineage.once(_Kinds).kind(datum) is _Kind.ORIGIN
+
+
+def absorbed_by(dump: Dump, datum: Datum) -> Absorption | None:
+    """The op that has made finite numbers of an overflow that began in a tensor; ``None``: none."""
+    return TensorLineage.of(dump).once(Absorbed).by(datum)
+
+
+def came_in(dump: Dump, datum: Datum) -> Datum | None:
+    """Where the infinities came in of which a tensor was made; ``None``: none is meant.
+
+    Args:
+        dump: whose tensor it is.
+        datum: something bad began in it, be it that its inputs hold infinities on purpose.
+    """
+    lineage = TensorLineage.of(dump)
+    kinds = lineage.once(_Kinds)
+    found, seen = datum, {id(datum)}
+    while True:
+        meant = (each for each in lineage.inputs(found) if id(each) not in seen)
+        found = next((each for each in meant if kinds.kind(each) is _Kind.MEANT), found)
+        if id(found) in seen:
+            return None if found is datum else found
+        seen.add(id(found))
 
 
 def stayed_local(dump: Dump, way: Sequence[Datum]) -> bool:
@@ -115,7 +148,9 @@ def stayed_local(dump: Dump, way: Sequence[Datum]) -> bool:
         way: bad tensors, each computed from the next one; the last is the one in question.
     """
     outcome = TensorLineage.of(dump).once(Outcome)
-    return not any(map(outcome.is_end, way)) and not outcome.got_somewhere(way[-1])
+    if any(map(outcome.is_end, way)) or outcome.got_somewhere(way[-1]):
+        return False
+    return absorbed_by(dump, way[-1]) is None
 
 
 def left_out(dump: Dump) -> list[Datum]:

@@ -20,11 +20,12 @@ from tfdbg_cli.commands.wrapping import UNBROKEN, columns_of, wrapped
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, Link, Span, TextDocument, line
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.dumps.sources import own_frame
+from tfdbg_cli.dumps.sources import Frame, own_frame
+from tfdbg_cli.filters.absorbed import Absorption
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.filters.causes import ADVICE, cause_of
-from tfdbg_cli.filters.lineage import TensorLineage
-from tfdbg_cli.filters.origins import began_here, origin_of_nonfinite
+from tfdbg_cli.filters.lineage import TensorLineage, inputs_of
+from tfdbg_cli.filters.origins import absorbed_by, began_here, came_in, origin_of_nonfinite
 
 __all__ = ["COMMANDS", "verdict"]
 
@@ -34,6 +35,8 @@ _MOST_INPUTS = 6
 # What has become of it is told of runs that are not larger.
 _MOST_STEPS = 20_000
 _MOST_ENDS = 3
+# Causes of what is made of infinities that are meant.
+_OF_INFINITIES = frozenset({"difference", "masked", "product"})
 
 
 def verdict(dump: Dump, begin: Datum, width: int = 80, columns: int = UNBROKEN) -> list[Line]:
@@ -94,6 +97,7 @@ class _Verdict:
         self._health = TensorHealth(TensorFacts(dump))
         self._graph: Graph = dump.graph() or Graph([])
         self._node: Node | None = self._graph.nodes.get(begin.node_name)
+        self._cause = cause_of(TensorLineage.of(dump), begin)
 
     def head(self) -> Iterator[Line]:
         """The tensor in which it began, and how bad it is."""
@@ -110,11 +114,19 @@ class _Verdict:
 
     def reason(self) -> Iterator[Line]:
         """Why, where that can be shown."""
-        cause = cause_of(TensorLineage.of(self._dump), self._begin)
-        if cause is None:
-            return
-        yield line(("Why:   ", "bold"), (cause.text, "error"))
-        yield line("       ", cause.advice, "  ", ("help why", "link", "help why"))
+        cause = self._cause
+        if cause is not None:
+            yield line(("Why:   ", "bold"), (cause.text, "error"))
+            yield line("       ", cause.advice, "  ", ("help why", "link", "help why"))
+        source = came_in(self._dump, self._begin)
+        if source is not None and (cause is None or cause.kind in _OF_INFINITIES):
+            node = self._graph.nodes.get(source.node_name)
+            yield line(
+                "       Its infinities came in at ",
+                (f"[{node.op_type if node is not None else '?'}] ", "op_type"),
+                self._health.name(source),
+                _line_of(node),
+            )
 
     def place(self) -> Iterator[Line]:
         """The line of the program that has made it, and those around it."""
@@ -122,14 +134,18 @@ class _Verdict:
         if node is None:
             return
         forward = forward_of(self._graph, node)
+        if self._cause is not None and forward is None:
+            forward = self._graph.nodes.get(self._cause.forward)
         frame = own_frame((forward or node).frames or ())
+        what = "Line:  " if forward is None else "Line of the forward op: "
+        if frame is None and not node.inputs:  # it comes in: where it is read
+            frame, what = self._reading(), "Read at: "
         if frame is None:
             return
         sources = self._dump.sources()
         lines = sources.lines(frame.file)
         shown = f"{frame.file}:{frame.line}"
         link = Link(f"ps {quoted(frame.file)} -b {frame.line}") if lines is not None else None
-        what = "Line:  " if forward is None else "Line of the forward op: "
         yield line((what, "bold"), Span(shown, "link" if link else "", link))
         if lines is None or frame.line > len(lines):
             yield line(("  > ", "error"), (frame.text, "bold"))
@@ -146,9 +162,19 @@ class _Verdict:
             else:
                 yield line(f"    {number:{width}}  ", (text, "source"))
 
+    def _reading(self) -> Frame | None:
+        """The line of the first op that takes over what came in."""
+        for datum in self._taken_over():
+            reader = self._graph.nodes.get(datum.node_name)
+            frame = own_frame(reader.frames or ()) if reader is not None else None
+            if frame is not None:
+                return frame
+        return None
+
     def inputs(self) -> Iterator[Line]:
         """What it was computed from."""
-        names = list(dict.fromkeys(self._node.inputs)) if self._node is not None else []
+        node = self._node
+        names = list(dict.fromkeys(inputs_of(node, self._begin))) if node is not None else []
         head = "From:  "
         for name in names[:_MOST_INPUTS]:
             given = TensorLineage.of(self._dump).as_given(self._begin, name)
@@ -177,8 +203,12 @@ class _Verdict:
         """What has taken it over: results, gradients, parameters."""
         taken = self._taken_over()
         info = self._dump.run_info()
+        absorbed = absorbed_by(self._dump, self._begin)
+        if absorbed is not None:
+            yield self._absorption(absorbed)
         if not taken or info is None:
             return
+        head = "       " if absorbed is not None else "Then:  "
         called = {tensor: name for name, tensor in info.outputs.items()}
         kinds: dict[str, list[Datum]] = {}
         for datum in taken:
@@ -204,7 +234,19 @@ class _Verdict:
             parts = [Span(f"{len(taken)} tensor(s), {'among them' if numbers else 'the last'} ")]
             for at, datum in enumerate(numbers or taken[-1:]):
                 parts += [Span(", " if at else ""), self._health.name(datum)]
-        yield line(("Then:  ", "bold"), "taken over by ", *parts)
+        yield line((head, "bold"), "taken over by ", *parts)
+
+    def _absorption(self, absorbed: Absorption) -> Line:
+        node = absorbed.node
+        command = f"ni -a -d -t {quoted(node.name)}"
+        return line(
+            ("Then:  ", "bold"),
+            "absorbed by ",
+            (f"[{node.op_type}] ", "op_type"),
+            Span(node.name, "link", Link(command)),
+            _line_of(node),
+            f": it gives {absorbed.made} there",
+        )
 
     def _taken_over(self) -> list[Datum]:
         """The bad tensors that were computed from it, in order of time."""
@@ -239,6 +281,11 @@ class _Verdict:
         if phase == "optimizer":
             return "update"
         return "result" if name in called or name in fetches else ""
+
+
+def _line_of(node: Node | None) -> str:
+    frame = own_frame(node.frames or ()) if node is not None else None
+    return f", line {frame.line}" if frame is not None else ""
 
 
 _ENDS = (
