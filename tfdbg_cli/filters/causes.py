@@ -61,7 +61,7 @@ ADVICE = {
     "number": "Look at where the number comes from: it meets every element.",
     "memory": "Fill it where it is made (zeros), or leave out what was never written.",
     "inputs": "config set level values keeps what each op was given.",
-    "weights": "It was there before this run: run -f from an earlier run on; look at how they are made.",
+    "weights": "It was there before this run: run -f from an earlier one on, or see how they are made.",
 }
 
 # What a text has in it that tells of an op's inside -> the kind.

@@ -226,3 +226,21 @@ by_filters(
     },
     "tensorflow",
 )
+
+#%% half_precision
+w, b = tf.Variable(tf.random.normal([2, 8])), tf.Variable(tf.zeros([8]))
+u = tf.Variable(tf.random.normal([8, 1]), dtype=tf.float32)
+data = tf.random.normal([256, 2]) * 10
+@tf.function
+def step(x):
+    y = tf.cast(x[:, :1] > 0, tf.float16)
+    with tf.GradientTape() as tape:
+        h = tf.cast(tf.tanh(tf.nn.bias_add(x @ w, b)), tf.float16)
+        p = tf.clip_by_value(tf.sigmoid(tf.nn.bias_add(h @ tf.cast(u, tf.float16), tf.zeros([1], tf.float16))), 1e-7, 1)
+        loss = -tf.reduce_mean(y * tf.math.log(p) + (1 - y) * tf.math.log(1 - p + 1e-3))
+    for variable, gradient in zip((w, b, u), tape.gradient(loss, (w, b, u))):
+        variable.assign_sub(tf.cast(gradient, tf.float32))
+    return loss
+for at in range(48):
+    show(step(data[at % 16 * 16 : at % 16 * 16 + 16]))
+show(w, b, u)

@@ -17,7 +17,6 @@ from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.cause_ops import forward_node
 
 __all__ = [
     "call_lines",
@@ -85,7 +84,7 @@ def gradient_lines(graph: Graph, node: Node) -> list[Line]:
 
 def forward_of(graph: Graph, node: Node) -> Node | None:
     """The forward op whose gradient a node computes; ``None``: it computes none."""
-    return forward_node(graph, node)
+    return graph.nodes.get(node.attributes.get("_forward_node", ""))
 
 
 def stack_label(graph: Graph, node: Node) -> str:

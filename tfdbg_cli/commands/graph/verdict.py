@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
-from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.phases import phase_of
 from tfdbg_cli.commands.registry import Command, Result
 from tfdbg_cli.commands.series.loss_line import loss_lines
@@ -23,6 +22,7 @@ from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, own_frame
 from tfdbg_cli.filters.absorbed import Absorption
 from tfdbg_cli.filters.builtin import has_inf_or_nan
+from tfdbg_cli.filters.cause_ops import forward_node
 from tfdbg_cli.filters.causes import ADVICE, cause_of
 from tfdbg_cli.filters.lineage import TensorLineage, inputs_of
 from tfdbg_cli.filters.origins import absorbed_by, began_here, came_in, origin_of_nonfinite
@@ -133,7 +133,7 @@ class _Verdict:
         node = self._node
         if node is None:
             return
-        forward = forward_of(self._graph, node)
+        forward = forward_node(self._graph, node)
         if self._cause is not None and forward is None:
             forward = self._graph.nodes.get(self._cause.forward)
         frame = own_frame((forward or node).frames or ())

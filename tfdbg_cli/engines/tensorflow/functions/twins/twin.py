@@ -33,6 +33,7 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.loops import (
 )
 from tfdbg_cli.engines.tensorflow.functions.twins.conditions import LoopTest
 from tfdbg_cli.engines.tensorflow.functions.twins.guards import READING, Read, guard
+from tfdbg_cli.engines.tensorflow.functions.twins.halves import copy_halves
 from tfdbg_cli.engines.tensorflow.functions.twins.health import Health, to_check, zeros
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem, Part
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
@@ -150,8 +151,9 @@ class _Builder:
         part = Part(definition, Layout(body), [], Health(definition))
         nodes = {node.name: node for node in definition.node_def}
         reads: list[Read] = []
+        copies = {} if self._compiled else copy_halves(definition, body)
         for reference, kind in to_check(body, len(self._open) == 1) if self._has_health else ():
-            part.health.watch(reference, kind)
+            part.health.watch(copies.get(reference, reference), kind)
         for node in body.nodes:
             places: dict[int, int] = {}
             is_kept = node.name in body.live and self._wants(node)
@@ -161,7 +163,7 @@ class _Builder:
                         places[slot] = len(part.references)
                         if node.op == READING:
                             reads.append(Read(node.name, places[slot]))
-                        part.references.append(output.reference)
+                        part.references.append(copies.get(output.reference, output.reference))
                         part.layout.dtypes.append(output.dtype)
             first, inner = len(part.references), {}
             called = node.inner.values() if node.name in body.live else ()
