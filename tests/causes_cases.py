@@ -336,6 +336,48 @@ CASES = (
         onnx="is_zero = Equal(zero, nought); first = Where(is_zero, inf, w); y = Mul(zero, first)",
     ),
     Case(
+        "logit of 1",
+        f"logit at the end of its domain{_AT}",
+        torch="torch.logit(1 - zero / 8)",
+    ),
+    Case(
+        "erfinv of 1",
+        f"erfinv at the end of its domain{_AT}",
+        torch="torch.erfinv(1 - zero / 8)",
+        tensorflow="tf.math.erfinv(1 - zero / 8)",
+        jax="jax.scipy.special.erfinv(1 - zero / 8)",
+    ),
+    Case(
+        "digamma of 0",
+        f"the gamma function at 0 or a negative whole number{_AT}",
+        torch="torch.digamma(zero)",
+        tensorflow="tf.math.digamma(zero)",
+        jax="jax.scipy.special.digamma(zero)",
+    ),
+    Case(
+        "sinh beyond the range",
+        r"sinh of -1000 at \[1, 2\], and sinh ends at 89.42 in float32$",
+        torch="torch.sinh(zero - 1000 * (1 - one_zero))",
+        tensorflow="tf.sinh(zero - 1000 * (1 - one_zero))",
+        jax="jnp.sinh(zero - 1000 * (1 - one_zero))",
+    ),
+    Case(
+        "division by the spread of equal elements",
+        r"0 / 0 at 3 elements, the first at \[0, 0\]: the divisor is the spread of elements that "
+        "are equal$",
+        torch="(one - one.mean(-1, keepdim=True))[:1] / one.std(-1, keepdim=True)[:1]",
+    ),
+    Case(
+        "gradient of logsumexp of a masked row",
+        "the gradient of logsumexp where all is -inf$",
+        torch="gradient(torch.logsumexp(x + mask, -1))",
+    ),
+    Case(
+        "gradient of binary cross entropy of a probability that is 0",
+        "the gradient of binary cross entropy at a probability of exactly 0 or 1$",
+        torch="gradient(F.binary_cross_entropy((zero / 8).half(), torch.zeros(2, 3).half()))",
+    ),
+    Case(
         "softmax of a masked row",
         _MASKED,
         numpy="tf.nn.softmax(w + mask)",

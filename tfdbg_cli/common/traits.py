@@ -47,14 +47,14 @@ class OpRoles:
         weights: they stand for parameters and other state of a model.
         batches: they bring in data from outside, whatever they are given; a run's inputs.
         meanings: op type -> what it computes: ``log``, ``log1p``, ``sqrt``, ``rsqrt``, ``asin``,
-            ``acos``, ``atanh``, ``acosh``, ``div``, ``mod``, ``reciprocal``, ``pow``, ``exp``,
-            ``exp2``, ``add``, ``sub``, ``mul``, ``square``, ``cast``, ``linear`` (sums of
-            products), ``sum``, ``max``, ``norm``, ``addcdiv`` (a sum with a
-            quotient), ``sqrt_grad`` (of the root and what comes back
-            to it), ``sqrt_backward``, ``mul_backward`` (of what comes back and what the forward op
-            was given), ``softmax``, ``mean``, ``variance``, ``clip``, ``relu``,
-            ``sigmoid``, ``tanh``, ``same`` (the numbers of its input, in
-            whatever shape).
+            ``acos``, ``atanh``, ``acosh``, ``erfinv``, ``logit``, ``gamma`` (the logarithm of it,
+            and what has its poles), ``sinh`` (and cosh), ``div``, ``mod``, ``reciprocal``, ``pow``,
+            ``exp``, ``exp2``, ``add``, ``sub``, ``mul``, ``square``, ``cast``, ``linear`` (sums of
+            products), ``sum``, ``max``, ``norm``, ``addcdiv`` (a sum with a quotient),
+            ``sqrt_grad`` (of the root and what comes back to it), ``sqrt_backward``,
+            ``mul_backward`` (of what comes back and what the forward op was given), ``softmax``,
+            ``mean``, ``variance``, ``clip``, ``relu``, ``sigmoid``, ``tanh``, ``same`` (the numbers
+            of its input, in whatever shape).
         unwritten: matches the whole name of those whose memory nobody has written to yet.
         sending: matches the beginning of those that send to another process.
     """

@@ -16,6 +16,7 @@ from tfdbg_cli.filters.magnitude import largest_number
 __all__ = ["Written", "forward_node", "inside", "of_gradient", "written_as"]
 
 _FORWARD_NODE, _GRADIENT_SCOPE, _GRAD = "_forward_node", "gradients/", "Grad"
+_OF_NODE = re.compile(r"gradients/([A-Za-z0-9]+?)Backward\d*/")
 _SESSION_GRADIENT = re.compile(r"(?:.*/)?gradients(?:_\d+)?/(.+?)_grad/")
 # What has a gradient that is bad where the op itself is, or that divides as well.
 _WITH_POLES = frozenset({"div", "log", "log1p", "reciprocal", "rsqrt", "sqrt"})
@@ -57,6 +58,7 @@ class _Gradient(NamedTuple):
 
 
 _INSIDE = "Clip the argument strictly inside of the domain: x.clamp(-1 + 1e-6, 1 - 1e-6)."
+_UNMASKED = "Leave at least one element unmasked, or set such rows to 0 before it."
 _MATRIX = "Add a small multiple of the identity or a little noise, or take its values only."
 #: Forward op type -> what its backward formula shows.
 _GRADIENTS: Mapping[str, _Gradient] = {
@@ -68,6 +70,15 @@ _GRADIENTS: Mapping[str, _Gradient] = {
         "0 to a negative power",
         "a power below 1 at 0",
         "Add a small number to the base: (x + 1e-12) ** p; where() alone doesn't help.",
+    ),
+    **dict.fromkeys(
+        ("logaddexp", "logsumexp"),
+        _Gradient("an infinity minus an infinity", "logsumexp where all is -inf", _UNMASKED, False),
+    ),
+    "sqrt": _Gradient(
+        _ZERO_BELOW,
+        "a square root at 0",
+        "Add a small number under the root: sqrt(x + 1e-12); where() alone doesn't help.",
     ),
     "log1p": _Gradient(
         _ZERO_BELOW, "log1p at -1, the logarithm of 0", "Keep the argument above -1."
@@ -105,12 +116,15 @@ def written_as(lineage: TensorLineage, node: Node, text: str) -> Written | None:
         return None
     named = forward_node(graph, node)
     forwards = [named] if named is not None else _with_same_input(lineage, graph, node)
-    known = _known(forwards[0]) if len(forwards) == 1 else None
+    known = _known(forwards[0].op_type) if len(forwards) == 1 else None
+    # PyTorch: the forward pass was another run.
+    if not forwards and (found := _OF_NODE.match(node.name)) is not None:
+        known = _known(found[1])
     if known is None or re.match(known.shows, text) is None:
         return None
     at = _AT.search(text) if known.has_places else None
     text = f"the gradient of {known.text}{at[0] if at else ''}"
-    return Written(text, known.advice, forwards[0].name)
+    return Written(text, known.advice, forwards[0].name if forwards else "")
 
 
 def forward_node(graph: Graph, node: Node) -> Node | None:
@@ -138,8 +152,8 @@ def _place(node: Node) -> tuple[str, int] | None:
     return (frame.file, frame.line) if frame is not None else None
 
 
-def _known(forward: Node | None) -> _Gradient | None:
-    return _GRADIENTS.get(forward.op_type.rstrip("_").lower()) if forward is not None else None
+def _known(op_type: str) -> _Gradient | None:
+    return _GRADIENTS.get(op_type.rstrip("_").lower())
 
 
 def _with_same_input(lineage: TensorLineage, graph: Graph, node: Node) -> list[Node]:
@@ -183,7 +197,7 @@ def _is_backward(node: Node) -> bool:
 
 def _has_edge(lineage: TensorLineage, node: Node, by_results: bool) -> bool:
     """Whether a forward op is one that has no gradient somewhere though it gives finite numbers."""
-    known = _known(node)
+    known = _known(node.op_type)
     if known is None:
         return lineage.roles.computes(node.op_type) in _WITH_POLES and not by_results
     if by_results and known.has_places:
@@ -229,7 +243,8 @@ def of_gradient(node: Node, made: Array, given: Sequence[Array | None]) -> Writt
     count = int(np.count_nonzero(bad))
     at = f" at {first}" if count == 1 else f" at {count} elements, the first at {first}"
     known = _GRADIENTS[name]
-    return Written(f"the gradient of {known.text}{at if made.ndim else ''}", known.advice)
+    has_places = known.has_places and made.ndim
+    return Written(f"the gradient of {known.text}{at if has_places else ''}", known.advice)
 
 
 def _has_equal(x: Array) -> bool:
@@ -241,6 +256,13 @@ def _has_equal(x: Array) -> bool:
     return bool((values.min(initial=np.inf) <= least) or (-np.diff(values) <= least).any())
 
 
+def _all_masked(x: Array) -> Array:
+    """Where a row along some axis is -inf as a whole."""
+    masked = x == -np.inf
+    rows = [masked.all(axis, keepdims=True) & masked for axis in range(x.ndim)]
+    return np.logical_or.reduce(rows, axis=0) if rows else masked
+
+
 # Of larger matrices no singular values are computed; and how close equal ones are.
 _LARGEST, _CLOSE = 1 << 16, 1e-6
 _NODE = re.compile(r"(\w+?)Backward\d*")
@@ -250,6 +272,7 @@ _EDGES: Mapping[str, Callable[[Array], Array]] = {
     "acosh": lambda x: x == 1,
     "log1p": lambda x: x == -1,
     "pow": lambda x: x == 0,
+    "logsumexp": _all_masked,
 }
 
 
@@ -302,6 +325,15 @@ def _labels(lineage: TensorLineage, node: Node, made: Array, given: Sequence[Arr
     return "the mean over labels that are all ignored, or of weight 0" if is_of_none else ""
 
 
+def _saturated(
+    lineage: TensorLineage, node: Node, made: Array, given: Sequence[Array | None]
+) -> str:
+    p = given[1] if len(given) > 1 else None
+    if p is None or p.shape != made.shape or not np.isin(p[~np.isfinite(made)], (0, 1)).all():
+        return ""
+    return "the gradient of binary cross entropy at a probability of exactly 0 or 1"
+
+
 def _weight_norm(
     lineage: TensorLineage, node: Node, made: Array, given: Sequence[Array | None]
 ) -> str:
@@ -322,4 +354,6 @@ _INSIDE_OPS: Mapping[str, _Find] = {
     ),
     **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), _labels),
     "_weight_norm_interface": _weight_norm,
+    "binary_cross_entropy_backward": _saturated,
+    "BinaryCrossEntropyBackward0": _saturated,
 }

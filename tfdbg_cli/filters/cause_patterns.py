@@ -90,6 +90,10 @@ class Makers:
             is_norm = any(self._squared(each) for each in self._made_by(total, "sum")[:1])
         return parse_tensor_name(source)[0] if is_norm else ""
 
+    def divides_by_spread(self, node: Node) -> bool:
+        """Whether a division is by a standard deviation or a variance."""
+        return self._computes(self._maker(_operand(node, 1))[1]) == "variance"
+
     def lost_number(self, name: str, dtype: str) -> str:
         """The small number that was added to a tensor, and is 0 in its dtype; empty: none is."""
         maker = self._maker(name)[1]

@@ -83,9 +83,19 @@ def _domain(name: str, low: float, high: float) -> Callable[[Case], _Found]:
             outside = np.asarray((given < low) | (given > high))
         yield "domain", f"{name} of a number outside of [{low:g}, {high:g}]{{at}}", outside
         ends = np.isinf(case.made) & ~outside
+        if case.known(0):
+            ends &= (given == low) | (given == high)
         yield "domain", f"{name} at the end of its domain{{at}}", ends
 
     return find
+
+
+def _gamma(case: Case) -> _Found:
+    """The logarithm of the gamma function and its derivatives have poles at 0, -1, -2 and so on."""
+    if case.known(0):
+        given: Any = case.given[0]
+        pole = (given <= 0) & (given == np.floor(given))
+        yield "domain", "the gamma function at 0 or a negative whole number{at}", pole
 
 
 def _divisions(case: Case) -> _Found:
@@ -146,12 +156,16 @@ def _exponentials(name: str, logarithm: Callable[[float], float]) -> Callable[[C
         if case.known(0):
             at = at & np.isfinite(case.given[0])  # type: ignore[arg-type]
             given = case.given[0][at] if at.any() else None  # type: ignore[index]
-            number = f" of {given.max():.5g}" if given is not None else ""
+            number = f" of {_farthest(given):.5g}" if given is not None else ""
             yield "exp", f"{name}{number}{{at}}, and {end}", at
         else:
             yield "exp", f"{name} beyond the range{{at}}: {end}", at
 
     return find
+
+
+def _farthest(given: Array) -> float:
+    return float(given[np.argmax(np.abs(given))])
 
 
 def _beyond(exact: Array, dtype: str) -> Array:
@@ -227,12 +241,16 @@ RULES: Mapping[str, Callable[[Case], _Found]] = {
     "acos": _domain("acos", -1, 1),
     "atanh": _domain("atanh", -1, 1),
     "acosh": _domain("acosh", 1, math.inf),
+    "erfinv": _domain("erfinv", -1, 1),
+    "logit": _domain("logit", 0, 1),
+    "gamma": _gamma,
     "div": _divisions,
     "mod": _remainders,
     "reciprocal": _inverses,
     "pow": _powers,
     "exp": _exponentials("exp", math.log),
     "exp2": _exponentials("exp2", math.log2),
+    "sinh": _exponentials("sinh", lambda largest: math.log(largest) + math.log(2)),
     "add": _sums(1),
     "addcdiv": _sums_of_quotients,
     "sub": _sums(-1),
@@ -261,6 +279,7 @@ _EXACT: Mapping[str, Callable[..., Array]] = {
     "pow": np.power,
     "exp": np.exp,
     "exp2": np.exp2,
+    "sinh": np.sinh,
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,

@@ -61,11 +61,11 @@ ADVICE = {
     "number": "Look at where the number comes from: it meets every element.",
     "memory": "Fill it where it is made (zeros), or leave out what was never written.",
     "inputs": "config set level values keeps what each op was given.",
-    "weights": "It was there before this run: run -f from an earlier one on, or see how they are made.",
+    "weights": "It was there before this run: run -f from an earlier one on, or see how it's made.",
 }
 
 # What a text has in it that tells of an op's inside -> the kind.
-_INSIDE_KINDS = (("labels", "nothing"), ("zero vector", "norm"))
+_INSIDE_KINDS = (("labels", "nothing"), ("zero vector", "norm"), ("probability", "log"))
 # What runs are called that compute no gradients, where an engine knows.
 _WITHOUT_TRAINING = frozenset(["call", "inference run"])
 # Where a kind has other advice: in a backward pass, in an optimizer's step, without training.
@@ -340,6 +340,8 @@ def _by_rules(
         kind, text = "gradient", f"the gradient of a square root at 0{case.at(mask)}{norm}"
     elif kind == "division" and meaning == "div" and (norm := makers.divisor_norm(node)):
         kind, text = "norm", f"{text}: it is {norm}, the norm of a zero vector"
+    elif kind == "division" and meaning == "div" and makers.divides_by_spread(node):
+        text = f"{text}: the divisor is the spread of elements that are equal"
     elif kind == "division" and meaning in _DIVISORS:
         lost = makers.lost_number(inputs[min(_DIVISORS[meaning], len(inputs) - 1)].name, dtype)
         if lost:

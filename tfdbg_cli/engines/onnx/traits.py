@@ -29,6 +29,7 @@ TRAITS = EngineTraits(
             acos="Acos",
             atanh="Atanh",
             acosh="Acosh",
+            sinh="Cosh Sinh",
             div="Div",
             mod="Mod",
             reciprocal="Reciprocal",
