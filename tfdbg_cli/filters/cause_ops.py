@@ -260,7 +260,7 @@ def _all_masked(x: Array) -> Array:
     """Where a row along some axis is -inf as a whole."""
     masked = x == -np.inf
     rows = [masked.all(axis, keepdims=True) & masked for axis in range(x.ndim)]
-    return np.logical_or.reduce(rows, axis=0) if rows else masked
+    return np.asarray(np.logical_or.reduce(rows, axis=0)) if rows else masked
 
 
 # Of larger matrices no singular values are computed; and how close equal ones are.
