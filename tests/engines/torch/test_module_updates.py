@@ -151,8 +151,5 @@ def test_inference_mode(body, after, given, programs, tmp_path):
     exact = watched(programs, path, level="values", name="origin_of_nonfinite")
     done = watched(programs, path, name="origin_of_nonfinite")
     assert lines_left(done) == lines_left(programs.plain(path)) != []
-    if after == "x.zero_()" and "log_" not in INFERENCE[body]:
-        assert "an input was written to since" in done.out, done.out
-        return
     assert first_bad(done) == first_bad(exact)
     assert line_of(done) == line_of(exact) != ""

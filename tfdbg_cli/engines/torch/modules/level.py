@@ -100,6 +100,7 @@ class ModulesLevel(CaptureLevel):
         self._spares = spares
         is_alike = bool(spares) and spares[-1].watch == watch
         self._outside = spares.pop() if is_alike else FullLevel(watch, names, allowance=allowance)
+        self._most = _MOST_AT_FIRST if allowance is None else allowance
         self._stale = stale
         self._checks = Checks(stale)
         self._facts = facts
@@ -211,7 +212,7 @@ class ModulesLevel(CaptureLevel):
                     self._checks.add(INPUT, call, 0, tensor)
         writes = self._facts(module).writes
         if writes is not False:
-            call.keep(_MOST_AT_FIRST if writes is None else _MOST_WRITTEN)
+            call.keep(min(self._most, _MOST_AT_FIRST if writes is None else _MOST_WRITTEN))
         if writes:
             for tensor, _ in call.tensors:
                 self._outside.recorder.holder.before_write(storage_key(tensor))
@@ -378,7 +379,7 @@ class ModulesLevel(CaptureLevel):
             finally:
                 self._is_open_step = False
                 recorder.leave_phase()
-        start = StepStart(optimizer)
+        start = StepStart(optimizer, self._most)
         value = yield call
         start.learn()
         self._step = start, make
@@ -522,6 +523,8 @@ class ModulesLevel(CaptureLevel):
         if error is None:
             capture.filter_passed = is_hit
             capture.progress_text = f"none of {self._count()}"
+            if self._calls and not is_hit:
+                capture.only = "what modules return, their gradients and parameters"
         self.seconds = time.perf_counter() - self._began
         return capture
 

@@ -8,17 +8,21 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
+from torch.optim import Adam, AdamW
 
 from tfdbg_cli.common.interpreter.signal_gate import uninterrupted
 from tfdbg_cli.engines.torch.modules.effects import Refused, confined, fenced
 from tfdbg_cli.engines.torch.modules.state import keep_container, keep_object, keep_random
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import calls_hooks, copy_all, storage_key, write_count
-from tfdbg_cli.engines.torch.record.fast_steps import LARGEST, MOST_BYTES
+from tfdbg_cli.engines.torch.record.fast_steps import DTYPES, LARGEST, MOST_BYTES
 from tfdbg_cli.engines.torch.values.access import Access, access
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 
 __all__ = ["StepStart"]
+
+# Numbers with which a step of Adam can't go bad.
+_LEAST_EPS, _LARGEST_BETA = 1e-16, 0.9999
 
 _Form = tuple[torch.Size, torch.dtype, torch.device]
 
@@ -45,6 +49,7 @@ class StepStart:
 
     Args:
         optimizer: is about to make it, without a closure.
+        most: bytes that copies may take.
 
     Attributes:
         parameters: those that it updates.
@@ -52,12 +57,17 @@ class StepStart:
     """
 
     @uninterrupted
-    def __init__(self, optimizer: Any) -> None:
+    def __init__(self, optimizer: Any, most: int) -> None:
         self.optimizer = optimizer
+        self.parameters: list[torch.Tensor] = []
+        self._gradients: list[tuple[torch.Tensor, torch.Tensor, int]] = []
         known = _known.get(optimizer)
         if known is None:
             known = _known[optimizer] = _Known()
         self._known = known
+        if _is_ordinary(optimizer):
+            self.refusal = "what it writes to isn't copied where its numbers are the usual ones"
+            return
         # One may make the steps of another.
         inner = [] if _is_known(optimizer) else vars(optimizer).values()
         self._optimizers = [optimizer, *(e for e in inner if isinstance(e, torch.optim.Optimizer))]
@@ -67,7 +77,7 @@ class StepStart:
             (each, grad, write_count(grad)) for each, grad in gradients if grad is not None
         ]
         self._tensors = list(self._written())
-        self.refusal = self._why_not()
+        self.refusal = self._why_not(most)
         if self.refusal:
             return
         with undisturbed():
@@ -100,13 +110,13 @@ class StepStart:
                 seen.add(id(tensor))
                 yield tensor
 
-    def _why_not(self) -> str:
+    def _why_not(self, most: int) -> str:
         if any(map(calls_hooks, self._optimizers)):
             return "it calls hooks"
         if any(access(each) is not Access.HOST for each in self._tensors):
             return "not all that it writes to lies in the memory of the CPU"
         size = sum(each.nbytes for each in self._tensors)
-        if size > min(MOST_BYTES, LARGEST * len(self._tensors)):
+        if size > min(most, MOST_BYTES, LARGEST * len(self._tensors)):
             return f"a copy of what it writes to would take {size / 1e6:.0f} MB in each run"
         return ""
 
@@ -124,7 +134,7 @@ class StepStart:
 
     def learn(self) -> None:
         """It was made; what was written to is known now."""
-        if self._known.writes_gradients is None:
+        if self._known.writes_gradients is None and self._gradients:
             self._known.writes_gradients = any(
                 write_count(gradient) != version for _, gradient, version in self._gradients
             )
@@ -175,6 +185,23 @@ class StepStart:
                 _put(self._tensors, after)
                 for put_back in reversed(restore):
                     put_back()
+
+
+def _is_ordinary(optimizer: Any) -> bool:
+    """Whether a step makes nothing bad of what is clean, but for gradients at the dtype's end.
+
+    Adam divides a mean of gradients by the root of a mean of their squares. If these overflow, too,
+    what is taken from a parameter is small.
+    """
+    return type(optimizer) in (Adam, AdamW) and all(
+        all(type(group.get(name, 0.0)) in (int, float) for name in ("lr", "eps", "weight_decay"))
+        and 0 <= group["lr"] <= 1
+        and _LEAST_EPS <= group["eps"] <= 1
+        and 0 <= group["weight_decay"] <= 1
+        and all(type(beta) is float and 0 <= beta <= _LARGEST_BETA for beta in group["betas"])
+        and all(each.dtype in DTYPES for each in group["params"])
+        for group in optimizer.param_groups
+    )
 
 
 def _is_known(optimizer: Any) -> bool:

@@ -16,7 +16,7 @@ from tfdbg_cli.engines.torch.runs.exact_check import are_clean
 from tfdbg_cli.engines.torch.values.access import Access, access
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
-__all__ = ["LARGEST", "MOST_BYTES", "FastStep"]
+__all__ = ["DTYPES", "LARGEST", "MOST_BYTES", "FastStep"]
 
 # What their steps write to besides parameters, and whether it has to be looked at. Whatever is bad
 # in such a step, of what it gets or makes, makes the parameter bad: sums and products hand it on.
@@ -32,7 +32,7 @@ _MORE_STATES = (
 )
 _ITSELF = ("", True)
 # In half precision the root of a clean second moment may become infinite by its correction.
-_DTYPES = frozenset({torch.float32, torch.float64, torch.bfloat16})
+DTYPES = frozenset({torch.float32, torch.float64, torch.bfloat16})
 # Other ways to make a step.
 _WAYS = ("foreach", "fused", "capturable", "differentiable")
 _NUMBERS = ("lr", "eps", "weight_decay", "momentum", "dampening")
@@ -126,7 +126,7 @@ def _touched(optimizer: Any, most: int) -> tuple[list[torch.Tensor], list[torch.
             gradient, known = parameter.grad, optimizer.state.get(parameter, {})
             if gradient is None:
                 continue
-            if parameter.dtype not in _DTYPES or not _is_like(gradient, parameter):
+            if parameter.dtype not in DTYPES or not _is_like(gradient, parameter):
                 return [], []
             tensors = [parameter, *(known.get(name) for name, _ in states)]
             for tensor, (name, tells) in zip(tensors, (_ITSELF, *states), strict=True):
