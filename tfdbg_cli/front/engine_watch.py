@@ -181,7 +181,7 @@ class EngineWatch:
         elif choice is not None and choice.filter_name:
             yield (
                 f"no tensor passed {choice.filter_name} up to the program's end, "
-                f"run {self.debugger.run_count}."
+                f"run {self.debugger.run_count}{self.debugger.waiting.unseen()}."
             )
         elif choice is not None and choice.keeps:
             store = self.debugger.store

@@ -72,6 +72,8 @@ class Capture:
         filter_passed: whether a tensor passed the watch's filter, where the engine has found that
             out itself; ``None``: it is still to be looked for in the dump.
         progress_text: what the engine saw of the run, in a few words for the progress line.
+        only: what alone was looked at of a run in which nothing passed, in words (``the outputs``);
+            empty: all that it has computed.
         gap: why the run isn't fully known, so that what passes a filter, or doesn't, is no answer;
             empty: it is.
         make_dump: makes the dump of a run in which nothing passed, for somebody who wants to see it
@@ -85,6 +87,7 @@ class Capture:
     late: RunError | None = None
     filter_passed: bool | None = None
     progress_text: str = ""
+    only: str = ""
     gap: str = ""
     make_dump: Callable[[], MemoryDump] | None = None
 

@@ -204,7 +204,8 @@ class OnnxAdapter(SessionAdapter):
             outputs = request.outputs(value) if error is None else {}
             if error is None and self._nothing_bad(request, watch, outputs):
                 make = functools.partial(self._dump, request, watch, stack, outputs, None)
-                return Capture(value, None, filter_passed=False, make_dump=make)
+                only = "the outputs" if self._setting("level") in _OUTPUTS else ""
+                return Capture(value, None, filter_passed=False, only=only, make_dump=make)
             return Capture(value, self._dump(request, watch, stack, outputs, error), error)
         except Exception as ours:  # the program gets what it has asked for all the same
             pass_on(ours)

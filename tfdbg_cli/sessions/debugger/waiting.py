@@ -35,6 +35,7 @@ class Waiting:
         self._began = 0.0
         self._first = self._run = 0
         self._said = ""
+        self._partly: dict[str, int] = {}
         self._before: Any = None
         self._has_handler = False
         self._keys: ForeignKeys | None = None
@@ -55,7 +56,7 @@ class Waiting:
         self.end()
         self._choice, self._began = choice, time.monotonic()
         self._first = self._run = run
-        self._said = ""
+        self._said, self._partly = "", {}
         self._ui = ui
         if ui.takes_interrupts and threading.current_thread() is threading.main_thread():
             self._take_interrupts()  # before anybody is told of it
@@ -85,9 +86,23 @@ class Waiting:
         """The program is at its run of this number."""
         self._run = run
 
-    def say(self, text: str) -> None:
-        """What was seen in the last run."""
+    def say(self, text: str, only: str = "") -> None:
+        """What was seen in the last run.
+
+        Args:
+            text: in a few words.
+            only: what alone was looked at; empty: all.
+        """
         self._said = text
+        if only:
+            self._partly[only] = self._partly.get(only, 0) + 1
+
+    def unseen(self) -> str:
+        """What wasn't looked at since the last stop, to follow a statement; empty: nothing."""
+        count, what = sum(self._partly.values()), " and ".join(self._partly)
+        if not count:
+            return ""
+        return f"; in {count} run(s) only {what} were looked at (config set level ops looks at all)"
 
     def end(self) -> None:
         """A stop begins, or the program is at its end."""

@@ -54,7 +54,7 @@ class FirstScreens:
         if dump is None:
             if waiting.is_interrupted:
                 return "run_info" if request.make_dump is None else "lt", "end"
-            waiting.say(request.progress_text)
+            waiting.say(request.progress_text, request.only)
             return "", ""
         if request.filter_passed or (request.filter_passed is None and self._passes(choice, dump)):
             info = dump.run_info()

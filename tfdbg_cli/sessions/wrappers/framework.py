@@ -390,6 +390,7 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
             progress_text=capture.progress_text,
             gap=capture.gap,
             make_dump=capture.make_dump,
+            only=capture.only,
         )
         # The request alone holds it: who spills it to disk frees the memory.
         capture.dump = capture.make_dump = None

@@ -200,6 +200,7 @@ class OnRunEndRequest:
         filter_passed: `Capture.filter_passed` (new).
         progress_text: `Capture.progress_text` (new).
         gap: `Capture.gap` (new).
+        only: `Capture.only` (new).
         make_dump: `Capture.make_dump` (new).
     """
 
@@ -216,6 +217,7 @@ class OnRunEndRequest:
         progress_text: str = "",
         gap: str = "",
         make_dump: Callable[[], MemoryDump] | None = None,
+        only: str = "",
     ) -> None:
         check_type(performed_action, str)
         self.performed_action = performed_action
@@ -229,6 +231,7 @@ class OnRunEndRequest:
         self.progress_text = progress_text
         self.gap = gap
         self.make_dump = make_dump
+        self.only = only
 
 
 class OnRunEndResponse:

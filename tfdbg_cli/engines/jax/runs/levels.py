@@ -352,7 +352,8 @@ class OutputsLevel(ReplayLevel):
         if error is not None or not self.is_fine():
             return super().finish(error)
         CaptureLevel.finish(self, error)
-        return Capture(None, None, filter_passed=False, progress_text="", make_dump=self.make_dump)
+        only = f"the {OUTPUTS}" if self.level == OUTPUTS else ""
+        return Capture(None, None, filter_passed=False, only=only, make_dump=self.make_dump)
 
     def is_fine(self) -> bool:
         """Whether nothing bad is known of."""

@@ -15,17 +15,15 @@ from tfdbg_cli.engines.torch.modules.state import (
     Start,
     circumstances,
     random_states,
+    version_of,
 )
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.private import below_autograd, modes_below, undispatched, write_count
-from tfdbg_cli.engines.torch.values.access import PLAIN
+from tfdbg_cli.engines.torch.private import below_autograd, undispatched
+from tfdbg_cli.engines.torch.record.capture import program_modes
+from tfdbg_cli.engines.torch.values.access import PLAIN, is_readable
+from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
-__all__ = ["Border", "Gradient", "Inside", "ModuleCall", "alias_of", "version_of"]
-
-
-def version_of(tensor: torch.Tensor) -> int:
-    """How often a tensor was written to; -1 where nobody counts."""
-    return -1 if tensor.is_inference() else write_count(tensor)
+__all__ = ["Border", "Gradient", "Inside", "ModuleCall", "alias_of"]
 
 
 def alias_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -99,6 +97,7 @@ class ModuleCall:
         is_wrapper: it is one.
         arguments: positional ones and others.
         tensors: those among them, and how often each had been written to.
+        written: those that it has written to, by their ids -> copies of what they were.
         sources: the borders that they are.
         borders: what it has returned, by slot.
         count: how many such calls of the module the run had before.
@@ -128,6 +127,7 @@ class ModuleCall:
         "tensors",
         "trains",
         "under",
+        "written",
     )
 
     def __init__(
@@ -145,12 +145,13 @@ class ModuleCall:
         self.count = count
         self.stack = take(call_frame(frame), None, None)
         self.tensors = [(tensor, version_of(tensor)) for tensor in _tensors(arguments)]
+        self.written: dict[int, torch.Tensor] = {}
         self.sources: list[Border] = []
         self.borders: dict[int, Border] = {}
         self.trains = module.training
         self.under: Circumstances = circumstances()
         self.random = random_states()
-        self.is_watched = bool(modes_below())
+        self.is_watched = bool(program_modes())
         self.start: Start | None = Start(module)
         self.ended = 0
         self.began = time.perf_counter_ns()
@@ -160,10 +161,27 @@ class ModuleCall:
         """The modules whose calls led to it, outermost first, and its own."""
         return [*(self.parent.chain if self.parent is not None else ()), self.module]
 
+    def keep(self, most: int) -> None:
+        """Copy what it gets, as it may write to that.
+
+        Args:
+            most: bytes that all of it may take.
+        """
+        tensors = [tensor for tensor, _ in self.tensors if is_readable(tensor)]
+        if sum(tensor.nbytes for tensor in tensors) <= most:
+            with undisturbed():
+                self.written = {id(each): _copy(each) for each in tensors}
+
+    def has_written(self) -> bool:
+        """Whether it has written to what it got; copies of the rest aren't kept any longer."""
+        found = {id(tensor) for tensor, version in self.tensors if version_of(tensor) != version}
+        self.written = {key: copy for key, copy in self.written.items() if key in found}
+        return bool(found)
+
     def forget(self) -> None:
         """Keep no tensor any longer: hooks of autograd nodes may keep this."""
         self.arguments = self.start = None
-        self.tensors = []
+        self.tensors, self.written = [], {}
         for border in self.borders.values():
             border.gradients.clear()
             border.kept = None
@@ -185,6 +203,11 @@ class Inside(NamedTuple):
     def chain(self) -> list[torch.nn.Module]:
         """As that of a call, without those in between."""
         return [*self.call.chain, self.module]
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    with torch.inference_mode(tensor.is_inference()):
+        return tensor.detach().clone()
 
 
 def _tensors(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> list[torch.Tensor]:

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple, ParamSpec
 
 import torch
 
-from tfdbg_cli.engines.torch.modules.calls import Border, Inside, alias_of, version_of
+from tfdbg_cli.engines.torch.modules.calls import Border, Inside, alias_of
+from tfdbg_cli.engines.torch.modules.state import version_of
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import quiet
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, are_clean
+from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "OUTPUT",
     "PARAMETER",
     "UPDATED",
+    "WEIGHT",
     "Checks",
     "Event",
     "Found",
@@ -67,6 +70,8 @@ class Event(NamedTuple):
 
 INPUT, OUTPUT, GRADIENT, NODE = "input", "output", "gradient", "node"
 PARAMETER, UPDATED = "parameter", "updated"
+#: A parameter as it is before anything is done with it.
+WEIGHT = "weight"
 
 #: An event that was bad, and the slot of its tensor.
 Found = tuple[Event, int]
@@ -101,7 +106,8 @@ class Words:
             return f"gradient of the output of {self.label(_chain(thing))}"
         leaf = self._names.tensor(thing)
         owner = leaf.name if leaf is not None else "a parameter"
-        return f"{'gradient' if kind == PARAMETER else 'new value'} of {owner}"
+        words = {PARAMETER: "gradient", UPDATED: "new value", WEIGHT: "earlier value"}
+        return f"{words[kind]} of {owner}"
 
     def label(self, chain: Sequence[torch.nn.Module]) -> str:
         """The last of some modules, whose calls led to each other, by its path, or its class."""
@@ -123,7 +129,17 @@ class Stale:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
+        self._optimizers: weakref.WeakKeyDictionary[Any, tuple[int, ...]]
+        self._optimizers = weakref.WeakKeyDictionary()
+        self._known: dict[int, tuple[weakref.ref[torch.Tensor], int, int]] = {}
+
+    def is_new(self, optimizer: Any, parameters: Sequence[torch.Tensor]) -> bool:
+        """Whether an optimizer has others than when this was asked before."""
+        ids = tuple(map(id, parameters))
+        if not ids or self._optimizers.get(optimizer) == ids:
+            return False
+        self._optimizers[optimizer] = ids
+        return True
 
     def __contains__(self, tensor: torch.Tensor) -> bool:
         """Whether it was bad before, and nobody has written to it since."""
@@ -135,7 +151,23 @@ class Stale:
         if len(self._known) >= _MOST_STALE:
             self._known = {key: each for key, each in self._known.items() if each[0]() is not None}
         if version_of(tensor) >= 0:
-            self._known[id(tensor)] = weakref.ref(tensor), version_of(tensor)
+            self._known[id(tensor)] = weakref.ref(tensor), version_of(tensor), _bad_count(tensor)
+
+    def covers(self, tensor: torch.Tensor) -> bool:
+        """Whether it was bad before, and no more of its elements are now."""
+        known = self._known.get(id(tensor))
+        if known is None or known[0]() is not tensor or _bad_count(tensor) > known[2]:
+            return False
+        self.add(tensor)
+        return True
+
+
+def _bad_count(tensor: torch.Tensor) -> int:
+    """How many elements are nan or infinite; 0 on a device, which nobody waits for."""
+    if not tensor.is_cpu or not is_readable(tensor):
+        return 0
+    with undisturbed():
+        return int((~torch.isfinite(tensor)).sum())
 
 
 class Checks:
@@ -165,14 +197,20 @@ class Checks:
         if not are_clean((tensor,)):
             self._verdicts.add(Event(kind, thing, time.perf_counter_ns()), slot, tensor)
 
-    def add_all(self, kind: str, things: Sequence[Any], tensors: Sequence[torch.Tensor]) -> None:
-        """Look at many."""
+    def add_all(
+        self, kind: str, things: Sequence[Any], tensors: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """Look at many; returns those that may be bad, and weren't before."""
         self.has_news = True
+        found = []
         with quiet(), torch.no_grad():
             if not are_clean(tensors):
                 for thing, tensor in zip(things, tensors, strict=True):
-                    if tensor not in self._stale:
+                    is_old = tensor in self._stale
+                    if not is_old and not (kind == UPDATED and self._stale.covers(tensor)):
+                        found.append(tensor)
                         self.add(kind, thing, 0, tensor)
+        return found
 
     def add_shown(self, thing: Inside, tensor: torch.Tensor) -> None:
         """Something shows it: it is looked at only to tell where what is bad began."""
@@ -202,7 +240,7 @@ class Checks:
         found = sorted(self._verdicts.bad(), key=lambda found: found[0].time)
         with quiet():
             for event, _ in found:
-                if event.kind == UPDATED:
+                if event.kind in (UPDATED, WEIGHT):
                     self._stale.add(event.thing)
                 elif event.kind == PARAMETER and event.thing.grad is not None:
                     self._stale.add(event.thing.grad)

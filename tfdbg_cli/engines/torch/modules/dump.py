@@ -16,10 +16,12 @@ from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import Frame
-from tfdbg_cli.engines.torch.modules.calls import Border, Inside, ModuleCall, version_of
+from tfdbg_cli.engines.kit.stacks import Stack
+from tfdbg_cli.engines.torch.modules.calls import Border, Inside, ModuleCall
 from tfdbg_cli.engines.torch.modules.dump_parts import KeptTensor, renamed_node
 from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode
 from tfdbg_cli.engines.torch.modules.replay import Replay
+from tfdbg_cli.engines.torch.modules.state import version_of
 from tfdbg_cli.engines.torch.names.scopes import Names, legal
 from tfdbg_cli.engines.torch.record.assembly import RunDump, device_name
 from tfdbg_cli.engines.torch.values.access import is_readable
@@ -45,6 +47,8 @@ class Seen:
         nodes: of backward passes, outside of modules.
         made_node: the op outside of modules that made the node of a number.
         outside_name: what a tensor is called that an op outside of modules has made.
+        step: where the last step of an optimizer was called.
+        remade: the parameters of a step that was made once more, op by op.
     """
 
     calls: Sequence[ModuleCall]
@@ -55,6 +59,8 @@ class Seen:
     nodes: Sequence[OutsideNode]
     made_node: Callable[[int], str]
     outside_name: Callable[[torch.Tensor], str]
+    step: Stack | None
+    remade: Sequence[torch.Tensor]
 
 
 class ModulesDump(MemoryDump):
@@ -80,7 +86,7 @@ class ModulesDump(MemoryDump):
         self._suspects: set[str] = set()
         self._results: dict[str, bool] = {}
         self._names: dict[int, str] = {}  # of borders
-        self._taken: set[tuple[str, int]] = set()  # nodes and slots that are there
+        self._taken: dict[tuple[str, int], Datum] = {}  # by node and slot
         self._epoch = time.time_ns() - time.perf_counter_ns()
         graph = outside.graph() if outside is not None else None
         taken = set(graph.nodes) if graph is not None else set()
@@ -138,7 +144,7 @@ class ModulesDump(MemoryDump):
                 self._nodes[name] = renamed_node(node, name, renamed) if is_reader else node
         for datum in part.data():
             if datum.node_name not in gone:
-                self._taken.add((datum.node_name, datum.output_slot))
+                self._taken[datum.node_name, datum.output_slot] = datum
                 self.add_datum(datum)
         if is_bad:
             found = part.suspects
@@ -161,6 +167,12 @@ class ModulesDump(MemoryDump):
                 name = self._seen.outside_name(tensor) if tensor is not None else ""
                 if name.startswith(_INPUT):
                     found[name] = self._border_name(border)
+        for parameter in self._seen.remade:
+            leaf = self._seen.names.tensor(parameter)
+            name = self._seen.outside_name(parameter.grad) if parameter.grad is not None else ""
+            if leaf is not None and name.startswith(_INPUT):
+                self._add_gradient_of(parameter, leaf.name)
+                found[name] = f"{_GRADIENTS}{leaf.name}:0"
         return found
 
     def _fill(self) -> None:
@@ -249,18 +261,17 @@ class ModulesDump(MemoryDump):
         self._kept.append(kept)
         with undisturbed():
             dtype, shape, size = describe(tensor.detach() if is_readable(tensor) else tensor)
-        self.add_datum(
-            Datum(
-                name,
-                slot,
-                kept.load,
-                timestamp=(self._epoch + when) // 1000,
-                device_name=device_name(tensor.device),
-                dtype=dtype,
-                shape=shape,
-                nbytes=size,
-            )
+        datum = self._taken[name, slot] = Datum(
+            name,
+            slot,
+            kept.load,
+            timestamp=(self._epoch + when) // 1000,
+            device_name=device_name(tensor.device),
+            dtype=dtype,
+            shape=shape,
+            nbytes=size,
         )
+        self.add_datum(datum)
 
     # Calls that were made once more.
 
@@ -306,11 +317,17 @@ class ModulesDump(MemoryDump):
         renamed = functools.partial(self._renamed, replay)
         names = self._renames[id(replay)]
         gone = {split_tensor_name(name)[0] for name in names if name.startswith(_INPUT)}
+        # What it got is there already, unless that was overwritten while nobody looked.
+        gone -= {
+            split_tensor_name(name)[0]
+            for _, name in replay.inputs
+            if name in names and split_tensor_name(names[name]) not in self._taken
+        }
         if graph is not None:
             for name, node in graph.nodes.items():
                 if name in gone:
                     continue
-                new = names.get(name, name)
+                new = split_tensor_name(renamed(f"{name}:0"))[0]
                 if new not in self._nodes:
                     self._nodes[new] = renamed_node(node, new, renamed) if names else node
         for datum in replay.dump.data():
@@ -318,12 +335,13 @@ class ModulesDump(MemoryDump):
                 continue
             is_gradient = datum.node_name.startswith(_GRADIENTS) and replay.time
             when = (self._epoch + (replay.time if is_gradient else replay.call.began)) // 1000
-            new = names.get(datum.node_name, datum.node_name)
-            if (new, datum.output_slot) in self._taken:
-                continue  # a parameter that is there already
-            self._taken.add((new, datum.output_slot))
-            moved = copy.copy(datum)
-            moved.node_name, moved.timestamp = new, when
+            place = split_tensor_name(renamed(datum.tensor_name))
+            known = self._taken.get(place)
+            if known is not None:  # a parameter that is there already
+                known.timestamp = min(known.timestamp, when)
+                continue
+            moved = self._taken[place] = copy.copy(datum)
+            (moved.node_name, moved.output_slot), moved.timestamp = place, when
             self.add_datum(moved)
         if replay.is_bad:
             found = replay.dump.suspects
@@ -421,11 +439,15 @@ class ModulesDump(MemoryDump):
                 name = f"{_GRADIENTS}{name}"
                 self._results[name] = True
             self._suspects |= {name} - {""}
+        elif kind == "weight":
+            self._add_weight(thing, when)
         elif kind == "input":
             self._suspects |= {self._seen.outside_name(each) for each, _ in thing.tensors} - {""}
         else:
             leaf = self._seen.names.tensor(thing)
             owner = leaf.name if leaf is not None else "parameter"
+            if kind == "updated" and self._seen.remade:
+                return  # its ops are there
             tensor = thing.grad if kind == "parameter" else thing
             name = f"{_GRADIENTS}{owner}" if kind == "parameter" else f"optimizer/{owner}"
             if tensor is None:  # what `grad` has returned
@@ -436,10 +458,32 @@ class ModulesDump(MemoryDump):
                 sources = dict.fromkeys(self._owner_sources(thing))
                 self._nodes[name] = Node(name, "Gradient", filter(None, sources))
             else:
-                self._nodes[name] = Node(name, "Update", [f"{_GRADIENTS}{owner}:0"])
+                self._add_gradient_of(thing, owner)
+                step = self._seen.step
+                frames = step.frames if step is not None else None
+                self._nodes[name] = Node(name, "Update", [f"{_GRADIENTS}{owner}:0"], frames=frames)
             self._keep(name, 0, tensor, version_of(tensor), when)
             self._suspects.add(f"{name}:0")
             self._results[f"{name}:0"] = True
+
+    def _add_gradient_of(self, parameter: torch.Tensor, owner: str) -> None:
+        """What an update was made of."""
+        name, gradient = f"{_GRADIENTS}{owner}", parameter.grad
+        if name not in self._nodes and gradient is not None:
+            sources = dict.fromkeys(self._owner_sources(parameter))
+            self._nodes[name] = Node(name, "Gradient", filter(None, sources))
+            self._keep(name, 0, gradient, version_of(gradient), time.perf_counter_ns())
+
+    def _add_weight(self, parameter: torch.Tensor, when: int) -> None:
+        """A parameter that was bad before, where the calls that read it couldn't be made again."""
+        leaf = self._seen.names.tensor(parameter)
+        known = [each for replay in self._replays for each in replay.call.module.parameters()]
+        if leaf is None or leaf.name in self._nodes or any(each is parameter for each in known):
+            return
+        self._nodes[leaf.name] = Node(leaf.name, "Parameter")
+        self._keep(leaf.name, 0, parameter, version_of(parameter), when)
+        self._suspects.add(f"{leaf.name}:0")
+        self._results[f"{leaf.name}:0"] = True
 
     def _add_inside(
         self, kind: str, inside: Inside, when: int, slot: int, tensor: torch.Tensor | None

@@ -10,7 +10,7 @@ import torch
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.graph import Node
-from tfdbg_cli.engines.torch.modules.calls import version_of
+from tfdbg_cli.engines.torch.modules.state import version_of
 from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.arrays import to_numpy
 from tfdbg_cli.engines.torch.values.layouts import undisturbed

@@ -13,10 +13,11 @@ from typing import Any
 import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_code
-from tfdbg_cli.engines.torch.private import DispatchMode
+from tfdbg_cli.engines.torch.names.sites import tensors_in
+from tfdbg_cli.engines.torch.private import DispatchMode, storage_key
 from tfdbg_cli.engines.torch.record.schemas import facts_of
 
-__all__ = ["Refused", "confined"]
+__all__ = ["Refused", "confined", "fenced"]
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # What Python's audit hooks tell of and nobody can take back.
@@ -42,7 +43,7 @@ _EFFECTS = (
 )
 
 # The functions of ours that do what is watched here.
-_DOING = frozenset({"_forward", "_backward", "call"})
+_DOING = frozenset({"_forward", "_backward", "call", "step_again"})
 
 # The threads that are watched. An audit hook stays for as long as the process lives.
 _watched: set[int] = set()
@@ -122,6 +123,18 @@ def _is_ours(frame: FrameType | None) -> bool:
     return frame is not None and frame.f_code.co_name not in _DOING
 
 
+def fenced(own: set[int]) -> contextlib.AbstractContextManager[Any]:
+    """The block ends before an op writes to memory that it hasn't allocated.
+
+    Args:
+        own: keys of storages that it may write to as well.
+
+    Raises:
+        Refused: it was about to.
+    """
+    return _Fence(own)
+
+
 class _Muted:
     """A stream to which one thread writes in vain."""
 
@@ -154,3 +167,34 @@ class _Alone(DispatchMode):
         if facts_of(func).is_collective:
             raise Refused("other processes take part in it")
         return func(*args, **(kwargs or {}))
+
+
+class _Fence(DispatchMode):
+    """Ops write only to some storages, and to what they have made.
+
+    Args:
+        own: keys of the storages; is added to.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, own: set[int]) -> None:
+        super().__init__()
+        self._own = own
+        self._made: list[torch.Tensor] = []  # so that nobody else gets their addresses
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """One op."""
+        kwargs, facts = kwargs or {}, facts_of(func)
+        if facts.has_writes:
+            for _, tensor in tensors_in("", facts.written(args, kwargs), most=None):
+                if storage_key(tensor) not in self._own:
+                    raise Refused("it writes to more than the optimizer has")
+        result = func(*args, **kwargs)
+        if facts.is_fresh:
+            for _, tensor in tensors_in("", result):
+                self._own.add(storage_key(tensor))
+                self._made.append(tensor)
+        return result

@@ -40,6 +40,8 @@ class Facts:
         reference: the module.
         is_shown: what it returned last was shown by the module that got it.
         is_told: its teller had a gradient after the last backward pass.
+        known_writes: how often its parameters had been written to when they were looked at.
+        writes: a call of it has written to what it got; ``None``: none was seen.
     """
 
     __slots__ = (
@@ -48,13 +50,17 @@ class Facts:
         "_teller",
         "is_shown",
         "is_told",
+        "known_writes",
         "reference",
+        "writes",
     )
 
     def __init__(self, module: nn.Module) -> None:
         kind = type(module)
         self.reference = weakref.ref(module)
         self.is_shown = self.is_told = self._has_averages = False
+        self.writes: bool | None = None
+        self.known_writes = -1
         self._is_showing = kind in _SHOWING
         self._teller = ""
         if kind in _CONVOLUTIONS:

@@ -11,9 +11,10 @@ import torch
 
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.interpreter.recursion import room
-from tfdbg_cli.engines.torch.modules.calls import Inside, ModuleCall, version_of
+from tfdbg_cli.engines.torch.modules.calls import Inside, ModuleCall
 from tfdbg_cli.engines.torch.modules.checks import GRADIENT, OUTPUT, Checks, unseen
 from tfdbg_cli.engines.torch.modules.facts import Facts, FactsOf
+from tfdbg_cli.engines.torch.modules.state import count_of
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import children_of, parameters_of
 
@@ -50,7 +51,7 @@ class Insides:
             return
         call, facts, reference, version = self._last
         given = arguments[0][0] if arguments and arguments[0] else None
-        is_same = given is not None and given is reference() and version_of(given) == version
+        is_same = given is not None and given is reference() and count_of(given) == version
         if is_same and children_of(module):
             return  # one of those may
         self._last = None
@@ -93,8 +94,10 @@ class Insides:
                     self._hook(call, tensor.grad_fn, tensor.output_nr)
 
     def _leave(self, call: Inside, output: torch.Tensor) -> None:
-        version = version_of(output)
-        if self._last is not None and self._last[2]() is output and self._last[3] == version:
+        version = count_of(output)
+        last = self._last
+        is_same = last is not None and last[2]() is output and last[3] == version
+        if is_same and (version >= 0 or type(call.module) is torch.nn.Sequential):
             return  # a container returns what its last part has returned
         self._settle()
         facts = self._facts(call.module)

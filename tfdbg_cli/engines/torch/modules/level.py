@@ -7,7 +7,7 @@ import re
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -20,7 +20,8 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import MODULES, CaptureLevel
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
-from tfdbg_cli.engines.torch.modules.calls import Border, Gradient, ModuleCall, alias_of, version_of
+from tfdbg_cli.engines.torch.around.surrounding import Around, Given
+from tfdbg_cli.engines.torch.modules.calls import Border, Gradient, ModuleCall, alias_of
 from tfdbg_cli.engines.torch.modules.checks import (
     GRADIENT,
     INPUT,
@@ -28,6 +29,7 @@ from tfdbg_cli.engines.torch.modules.checks import (
     OUTPUT,
     PARAMETER,
     UPDATED,
+    WEIGHT,
     Checks,
     Found,
     Stale,
@@ -38,13 +40,21 @@ from tfdbg_cli.engines.torch.modules.dump import ModulesDump, Seen
 from tfdbg_cli.engines.torch.modules.facts import FactsOf
 from tfdbg_cli.engines.torch.modules.inside import Insides, tell_arrived
 from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode, mark_end, watch_outside
-from tfdbg_cli.engines.torch.modules.replay import Aside, Replayer
+from tfdbg_cli.engines.torch.modules.replay import Aside, Refused, Replayer
 from tfdbg_cli.engines.torch.modules.search import Search
+from tfdbg_cli.engines.torch.modules.state import version_of
+from tfdbg_cli.engines.torch.modules.steps import StepStart
 from tfdbg_cli.engines.torch.names.sites import tensors_in
+from tfdbg_cli.engines.torch.private import quiet, storage_key
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
+from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER
 from tfdbg_cli.engines.torch.record.run_recorder import Names
+from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
 
 __all__ = ["ModulesLevel"]
+
+# Bytes that are copied of what a module gets: at its first call, and if it is known to write.
+_MOST_AT_FIRST, _MOST_WRITTEN = 1 << 26, 1 << 22
 
 
 class ModulesLevel(CaptureLevel):
@@ -90,10 +100,14 @@ class ModulesLevel(CaptureLevel):
         self._spares = spares
         is_alike = bool(spares) and spares[-1].watch == watch
         self._outside = spares.pop() if is_alike else FullLevel(watch, names, allowance=allowance)
+        self._most = _MOST_AT_FIRST if allowance is None else allowance
+        self._stale = stale
         self._checks = Checks(stale)
+        self._facts = facts
         self._insides = Insides(facts, self._checks)
         self._calls: list[ModuleCall] = []
-        self._search = Search(self._calls, Replayer(watch, names, aside), self._words)
+        self._replayer = Replayer(watch, names, aside)
+        self._search = Search(self._calls, self._replayer, self._words)
         self._open: list[ModuleCall] = []
         self._inner: list[Any] = []  # modules in the calls of others that are open
         self._counts: dict[int, int] = {}
@@ -106,6 +120,11 @@ class ModulesLevel(CaptureLevel):
         self._found: list[Found] = []
         self._is_on = self._is_away = False
         self._is_told = False  # there is a dump
+        self._stepped: Stack | None = None
+        self._step: tuple[StepStart, Callable[[], Any]] | None = None
+        self._is_open_step = False  # of an optimizer, whose ops are recorded
+        self._remade: Sequence[torch.Tensor] = ()  # parameters whose step was made once more
+        self._said: list[str] = []
 
     # When it looks.
 
@@ -191,10 +210,27 @@ class ModulesLevel(CaptureLevel):
                 self._outside.recorder.ops.use(tensor)
                 if tensor.is_floating_point():
                     self._checks.add(INPUT, call, 0, tensor)
+        writes = self._facts(module).writes
+        if writes is not False:
+            call.keep(min(self._most, _MOST_AT_FIRST if writes is None else _MOST_WRITTEN))
+        if writes:
+            for tensor, _ in call.tensors:
+                self._outside.recorder.holder.before_write(storage_key(tensor))
         outer = self._names.module(parent.module, None, None) if parent is not None else None
         call.is_wrapper = self._names.module(module, frame, outer).is_wrapper
         self._open.append(call)
         self._calls.append(call)
+        if parent is None:
+            self._look_at_weights(call)
+
+    def _look_at_weights(self, call: ModuleCall) -> None:
+        """Parameters that others than optimizers have written to may have been bad before."""
+        assert call.start is not None
+        facts, found = self._facts(call.module), call.start.parameters
+        is_new = facts.known_writes < 0
+        if call.start.writes != facts.known_writes and (is_new or all(p.is_cpu for p in found)):
+            facts.known_writes = call.start.writes
+            self._checks.add_all(WEIGHT, found, found)
 
     @unseen
     def leave_module(self, module: Any, output: Any) -> None:
@@ -210,6 +246,12 @@ class ModulesLevel(CaptureLevel):
         self._insides.leave_outermost(output)
         call = self._open.pop()
         call.ended = time.perf_counter_ns()
+        has_written, facts = call.has_written(), self._facts(call.module)
+        if has_written and not facts.writes:
+            for tensor, version in call.tensors:
+                if tensor.is_inference() and version_of(tensor) != version:
+                    self._outside.recorder.holder.overwritten(storage_key(tensor))
+        facts.writes = has_written or bool(facts.writes)
         if isinstance(output, torch.Tensor):
             self._returned(call, 0, output)
         elif output is not None:
@@ -227,7 +269,8 @@ class ModulesLevel(CaptureLevel):
     def _returned(self, call: ModuleCall, slot: int, tensor: torch.Tensor) -> None:
         version = version_of(tensor)
         last = self._borders.get(id(tensor))
-        if last is not None and last.reference() is tensor and last.version == version:
+        is_same = last is not None and last.reference() is tensor and last.version == version
+        if last is not None and is_same and (version >= 0 or last.call.began > call.began):
             call.borders[slot] = last  # a wrapper returns what its module has returned
             return
         border = Border(call, slot, tensor, version)
@@ -282,6 +325,8 @@ class ModulesLevel(CaptureLevel):
                 told = functools.partial(_passed, weakref.ref(self))
                 self._nodes += watch_outside(losses, told)
         elif is_outermost and not self._open:
+            self._stepped = take(call_frame(sys._getframe(1)), None, None)
+            self._look_at_new(owner)
             self._judge()
         self._phases.append(phase)
 
@@ -292,9 +337,82 @@ class ModulesLevel(CaptureLevel):
         if phase != "backward" and not self._phases:
             # Elsewhere the device would be waited for again: the next run sees what comes of it.
             here = [each for each in self._parameters() if each.is_cpu]
-            self._checks.add_all(UPDATED, here, here)
+            bad = self._checks.add_all(UPDATED, here, here)
+            step, self._step = self._step, None
+            for call in self._calls:
+                if call.start is not None and call.parent is None:
+                    self._facts(call.module).known_writes = call.start.count_writes()
+            if step is not None and not self._found and any(map(is_nonfinite, bad)):
+                self._step_again(*step)
         if phase != "backward" and not self._phases and not self._open:
             self._look_again()  # after a backward pass that comes later
+
+    # Steps of optimizers.
+
+    def _look_at_new(self, optimizer: Any) -> None:
+        """Parameters that no module has, and that nobody has looked at before."""
+        groups = getattr(optimizer, "param_groups", ())
+        found = [each for group in groups for each in group["params"]]
+        if self._stale.is_new(optimizer, found):
+            known = {id(p) for call in self._calls if call.start for p in call.start.parameters}
+            others = [each for each in found if id(each) not in known]
+            self._checks.add_all(WEIGHT, others, others)
+
+    def make_step(self, optimizer: Any, make: Callable[[], Any], has_closure: bool) -> Around:
+        """Make a step, so that it can be made once more if something bad comes of it.
+
+        Args:
+            optimizer: whose step it is.
+            make: makes it.
+            has_closure: it calls the program back, and isn't made once more: its ops are recorded.
+        """
+        call: Given = make, (), {}
+        if self._open or "backward" in self._phases:
+            return (yield call)
+        if has_closure:
+            recorder = self._outside.recorder
+            self._is_open_step = True
+            self._look_again()
+            recorder.enter_phase(OPTIMIZER, optimizer)
+            try:
+                return (yield call)
+            finally:
+                self._is_open_step = False
+                recorder.leave_phase()
+        start = StepStart(optimizer, self._most)
+        value = yield call
+        start.learn()
+        self._step = start, make
+        return value
+
+    def _step_again(self, start: StepStart, make: Callable[[], Any]) -> None:
+        """Make a step once more whose parameters are bad, with every op recorded."""
+        recorder, kind = self._outside.recorder, type(start.optimizer).__name__
+        find_again: list[Callable[[], None]] = []
+
+        def step_again() -> None:
+            self._outside.resume()
+            try:
+                recorder.enter_phase(OPTIMIZER, start.optimizer, self._stepped)
+                make()
+                recorder.leave_phase()
+                recorder.holder.settle()
+                with quiet():
+                    find_again.extend(map(recorder.ops.followed, start.parameters))
+            finally:
+                recorder.pause()
+
+        try:
+            if not recorder.can_resume:
+                raise Refused("something else was recorded since")
+            is_same = start.again(step_again, self._replayer.around(recorder))
+            for find in find_again:
+                find()
+            if not is_same:
+                self._said.append(f"{kind}.step() gave something else the second time.")
+            self._remade = start.parameters
+        except Refused as refusal:
+            self._search.refusals.append(f"{kind}.step(): {refusal}")
 
     @unseen
     def backward_done(self, is_grad: bool, value: Any = None) -> None:
@@ -311,7 +429,7 @@ class ModulesLevel(CaptureLevel):
             self._checks.add_all(PARAMETER, [p for p, _ in told], [g for _, g in told])
         if self._phases or self.kind != "training run":
             self._judge()
-        if not self._phases:
+        if not self._phases or self._is_open_step:
             self._look_again()
 
     def _leaves(self) -> Iterable[torch.Tensor]:
@@ -342,6 +460,7 @@ class ModulesLevel(CaptureLevel):
         self._outside.stop()
         try:
             self._search.look(found)
+            self._found = [item for item in self._found if item[0] not in self._search.unread]
             self._outside.recorder.holder.settle()  # the update isn't seen
         finally:
             if is_on:
@@ -404,6 +523,8 @@ class ModulesLevel(CaptureLevel):
         if error is None:
             capture.filter_passed = is_hit
             capture.progress_text = f"none of {self._count()}"
+            if self._calls and not is_hit:
+                capture.only = "what modules return, their gradients and parameters"
         self.seconds = time.perf_counter() - self._began
         return capture
 
@@ -455,6 +576,8 @@ class ModulesLevel(CaptureLevel):
             self._nodes,
             self._outside.recorder.made_node,
             self._outside.tensor_name,
+            self._stepped,
+            self._remade,
         )
         self._is_told = True
         dump = ModulesDump(seen, part, outside.dump is not None, [*self._search.replays])
@@ -463,7 +586,10 @@ class ModulesLevel(CaptureLevel):
 
     def _notes(self, outside: Capture) -> Iterable[str]:
         again = ", ".join(
-            dict.fromkeys(self._words.label(each.call.chain) for each in self._search.replays)
+            dict.fromkeys(
+                [self._words.label(each.call.chain) for each in self._search.replays]
+                + ["the update"] * bool(self._remade)
+            )
         )
         said = f"{self._count()} watched"
         if again:
@@ -475,6 +601,7 @@ class ModulesLevel(CaptureLevel):
             if replay.differs:
                 label = self._words.label(replay.call.chain)
                 yield f"{label} returned something else the second time."
+        yield from self._said
         if self._found and all(event.kind == UPDATED for event, _ in self._found):
             yield "The update made it: all before was good."
         passed = any(replay.passed for replay in self._search.replays)

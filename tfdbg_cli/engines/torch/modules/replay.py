@@ -18,19 +18,21 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.around.surrounding import Around
 from tfdbg_cli.engines.torch.modes import function_modes
-from tfdbg_cli.engines.torch.modules.calls import Gradient, ModuleCall, version_of
+from tfdbg_cli.engines.torch.modules.calls import Gradient, ModuleCall
 from tfdbg_cli.engines.torch.modules.effects import Refused, confined
-from tfdbg_cli.engines.torch.modules.state import put_random, unchanged, under
+from tfdbg_cli.engines.torch.modules.state import put_random, unchanged, under, version_of
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.private import default_device_mode, modes_below, without_hooks
+from tfdbg_cli.engines.torch.private import default_device_mode, storage_key, without_hooks
 from tfdbg_cli.engines.torch.record.assembly import RunDump
+from tfdbg_cli.engines.torch.record.capture import program_modes
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
-from tfdbg_cli.engines.torch.record.run_recorder import Names
+from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 
 __all__ = ["Aside", "Refused", "Replay", "Replayer"]
 
+_WRITTEN = "an input was written to since, or by itself"
 # The filter that asks where something bad began.
 _ORIGIN = "origin_of_nonfinite"
 
@@ -111,40 +113,44 @@ class Replayer:
 
     def _without(self, call: ModuleCall) -> Replay:
         assert call.arguments is not None
-        args, kwargs = call.arguments
+        twins = {key: _unwritten(copy, is_leaf=False)[1] for key, copy in call.written.items()}
+        args, kwargs = _arguments(call, twins)
         level = FullLevel(self._watch, self._names)
-        output = self._run(level, call, lambda: self._forward(level, call, args, kwargs))
-        named = [(tensor, level.tensor_name(tensor)) for tensor, _ in call.tensors]
-        return self._result(level, call, output, named)
+        given = _Given(call, twins)
+        output = self._run(level, call, lambda: self._forward(level, given, args, kwargs))
+        return self._result(level, call, output, given.named())
 
     def _with_backward(self, call: ModuleCall, gradients: dict[int, Gradient]) -> Replay:
-        twins = {
-            id(tensor): tensor.detach().clone().requires_grad_()
-            for tensor, _ in call.tensors
-            if tensor.requires_grad
-        }
-        args, kwargs = _replaced(call.arguments, twins)
+        leaves: dict[int, torch.Tensor] = {}
+        twins: dict[int, torch.Tensor] = {}
+        for tensor, _ in call.tensors:
+            key = id(tensor)
+            if key in call.written:
+                leaf, twins[key] = _unwritten(call.written[key], is_leaf=tensor.requires_grad)
+            elif tensor.requires_grad:
+                leaf = twins[key] = tensor.detach().clone().requires_grad_()
+            if tensor.requires_grad:
+                leaves[key] = leaf
+        args, kwargs = _arguments(call, twins)
         level = FullLevel(self._watch, self._names)
+        given = _Given(call, twins)
         found: dict[int, torch.Tensor] = {}
 
         def run() -> Any:
-            output = self._forward(level, call, args, kwargs)
-            found.update(self._backward(level, call, output, gradients, twins))
+            output = self._forward(level, given, args, kwargs)
+            found.update(self._backward(level, call, output, gradients, leaves))
             return output
 
         output = self._run(level, call, run)
-        named = [
-            (tensor, level.tensor_name(twins.get(id(tensor), tensor))) for tensor, _ in call.tensors
-        ]
         handed = {
             slot: level.tensor_name(each.tensor)
             for slot, each in gradients.items()
             if each.tensor is not None
         }
-        result = self._result(level, call, output, named)
+        result = self._result(level, call, output, given.named())
         result.handed = handed
-        leaves = (*(tensor for tensor, _ in call.tensors), *call.module.parameters())
-        by_id = {id(tensor): tensor for tensor in leaves}
+        known = (*(tensor for tensor, _ in call.tensors), *call.module.parameters())
+        by_id = {id(tensor): tensor for tensor in known}
         result.gradients = [
             (by_id[key], name)
             for key, gradient in found.items()
@@ -158,8 +164,9 @@ class Replayer:
     def _check(self, call: ModuleCall) -> None:
         assert call.arguments is not None
         assert call.start is not None
-        if any(version_of(tensor) != version for tensor, version in call.tensors):
-            raise Refused("an input was written to since, or by itself")
+        given = [each for each in call.tensors if id(each[0]) not in call.written]
+        if any(version_of(tensor) != version for tensor, version in given):
+            raise Refused(_WRITTEN)
         if any(isinstance(value, Iterator) for value in (*call.arguments[0], *call.arguments[1])):
             raise Refused("it is given an iterator")
         if not call.start.has_same_parameters():
@@ -167,18 +174,32 @@ class Replayer:
         if call.module.training != call.trains:
             raise Refused("it is in another mode now (train or eval)")
         others = [mode for mode in function_modes() if mode is not default_device_mode()]
-        if call.is_watched or modes_below() or others:
+        if call.is_watched or program_modes() or others:
             raise Refused("a mode of the program would see it")
+
+    @contextlib.contextmanager
+    def around(self, recorder: RunRecorder) -> Iterator[None]:
+        """What is done within is no part of the program; it is recorded by one."""
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        try:
+            with self._aside(_Visitor(recorder)):
+                yield
+        except (Refused, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            pass_on(error)
+            raise Refused(f"it failed the second time ({one_line(error)})") from None
+        finally:
+            sys.settrace(tracer)
 
     def _run(self, level: FullLevel, call: ModuleCall, run: Callable[[], Any]) -> Any:
         """Do something as at the time of a call; what it changes is put back."""
         start = call.start
         assert start is not None
-        tracer = sys.gettrace()
-        sys.settrace(None)
         level.begin_run()
         try:
-            with self._aside(_Visitor(level)), unchanged(call.module), confined():
+            with self.around(level.recorder), unchanged(call.module), confined():
                 start.restore()
                 put_random(call.random)
                 with under(call.under):
@@ -187,21 +208,16 @@ class Replayer:
                         return run()
                     finally:
                         level.stop()
-        except (Refused, KeyboardInterrupt):
+        except BaseException:
             level.discard()
             raise
-        except BaseException as error:
-            level.discard()
-            pass_on(error)
-            raise Refused(f"it failed the second time ({one_line(error)})") from None
-        finally:
-            sys.settrace(tracer)
 
-    def _forward(self, level: FullLevel, call: ModuleCall, args: Any, kwargs: Any) -> Any:
-        recorder = level.recorder
+    def _forward(self, level: FullLevel, given: _Given, args: Any, kwargs: Any) -> Any:
+        recorder, call = level.recorder, given.call
         names = _argument_names(call.module, args, kwargs)
         recorder.enter_again(call.chain, call.count, call.stack)
         recorder.name_inputs(names)
+        given.take_names(level)
         output = None
         try:
             output = call.module.forward(*args, **kwargs)
@@ -279,8 +295,8 @@ class Replayer:
     def _look_at_inputs(self, replay: Replay) -> None:
         """Find out whether something bad began in a call, or what it gets was bad."""
         known = {id(border.reference()) for border in replay.call.sources}
-        own = [(each, name) for each, name in replay.inputs if id(each) not in known]
-        is_bad = any(is_nonfinite(tensor) for tensor, _ in own)
+        own = [each for each, _ in replay.inputs if id(each) not in known]
+        is_bad = any(is_nonfinite(replay.call.written.get(id(each), each)) for each in own)
         if not is_bad or self._watch.predicate is None:
             return
         if self._watch.filter_name != _ORIGIN:  # what it gets is the first bad tensor
@@ -296,11 +312,46 @@ class Replayer:
         )
 
 
+class _Given:
+    """What a call gets, and what that is called before the call writes to it.
+
+    Args:
+        call: as the program has made it.
+        twins: what it is given in place of tensors, by the ids of those.
+    """
+
+    def __init__(self, call: ModuleCall, twins: dict[int, torch.Tensor]) -> None:
+        self.call = call
+        self._twins = twins
+        self._before: dict[int, Callable[[], str]] = {}
+        self._level: FullLevel | None = None
+
+    def take_names(self, level: FullLevel) -> None:
+        """The call is about to be made."""
+        self._level = level
+        for key in self.call.written:
+            self._before[key] = level.name_later(self._twins[key])
+
+    def named(self) -> list[tuple[torch.Tensor, str]]:
+        """The tensors of the program with their names, after the call."""
+        level = self._level
+        assert level is not None
+        return [
+            (
+                tensor,
+                self._before[id(tensor)]()
+                if id(tensor) in self._before
+                else level.tensor_name(self._twins.get(id(tensor), tensor)),
+            )
+            for tensor, _ in self.call.tensors
+        ]
+
+
 class _Visitor:
     """Makes the calls of modules within another one, on this thread, without their hooks."""
 
-    def __init__(self, level: FullLevel) -> None:
-        self._level = level
+    def __init__(self, recorder: RunRecorder) -> None:
+        self._recorder = recorder
         self._thread = threading.get_ident()
 
     def takes(self) -> bool:
@@ -311,7 +362,7 @@ class _Visitor:
         self, original: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
     ) -> Around:
         """The call."""
-        recorder = self._level.recorder
+        recorder = self._recorder
         recorder.enter_module(module)
         output = None
         try:
@@ -328,6 +379,27 @@ def _argument_names(module: torch.nn.Module, args: Sequence[Any], kwargs: Any) -
     from tfdbg_cli.engines.kit.sites import argument_names
 
     return argument_names(module.forward, tuple(args), kwargs)
+
+
+def _unwritten(copy: torch.Tensor, *, is_leaf: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """A leaf, and what a call is given in its place to write to."""
+    with undisturbed(), torch.inference_mode(copy.is_inference()):
+        leaf = copy.clone()
+        if is_leaf:
+            with torch.enable_grad():
+                return leaf.requires_grad_(), leaf.clone()
+    return leaf, leaf
+
+
+def _arguments(call: ModuleCall, twins: dict[int, torch.Tensor]) -> tuple[Any, Any]:
+    """The arguments of a call with other tensors in place of some."""
+    written = [tensor for tensor, _ in call.tensors if id(tensor) in call.written]
+    args, kwargs = _replaced(call.arguments, twins)
+    left = {id(tensor) for _, tensor in tensors_in("", (args, kwargs))}
+    # One whose place isn't known, or that shares its memory.
+    if len(set(map(storage_key, written))) < len(written) or left & call.written.keys():
+        raise Refused(_WRITTEN)
+    return args, kwargs
 
 
 def _replaced(value: Any, twins: dict[int, torch.Tensor]) -> Any:

@@ -12,6 +12,7 @@ from tfdbg_cli.engines.torch.modules.checks import (
     NODE,
     OUTPUT,
     PARAMETER,
+    WEIGHT,
     Event,
     Found,
     Words,
@@ -35,11 +36,13 @@ class Search:
     Attributes:
         replays: calls that were made once more.
         refusals: why others were not: a module and a clause.
+        unread: bad parameters that no call has read.
     """
 
     def __init__(self, calls: Sequence[ModuleCall], replayer: Replayer, words: Words) -> None:
         self.replays: list[Replay] = []
         self.refusals: list[str] = []
+        self.unread: set[Event] = set()
         self._calls = calls
         self._replayer = replayer
         self._words = words
@@ -59,14 +62,18 @@ class Search:
                 continue
             if event.kind == NODE:
                 return  # this is where it began
-            refusals, came_in = [], False
+            refusals, came_in, is_read = [], False, event.kind != WEIGHT
             candidates = self._candidates(event)
             for call in candidates:
                 if id(call) in tried or len(tried) >= _MOST_AGAIN:
+                    is_read = is_read or any(call is each.call for each in self.replays)
                     continue
                 tried.add(id(call))
                 try:
-                    replay = self._replayer.again(call, event.kind != OUTPUT)
+                    replay = self._replayer.again(call, event.kind not in (OUTPUT, WEIGHT))
+                    if not replay.is_bad and event.kind == WEIGHT:
+                        tried.discard(id(call))
+                        continue  # nothing has read it
                     if not replay.is_bad:
                         raise Refused("it was good the second time", self._chain_of(event))
                     if replay.came_in:  # it began in what led to it
@@ -76,6 +83,7 @@ class Search:
                     label = self._words.label([*call.chain, *refusal.modules])
                     refusals.append(f"{label}: {refusal}")
                     continue
+                is_read = True
                 self.replays.append(replay)
                 refusals, came_in = [], False
                 if replay.passed:
@@ -83,6 +91,8 @@ class Search:
                 break
             if event.kind == GRADIENT and not candidates:
                 refusals.append("the backward pass of what is outside of modules")
+            if not is_read and not refusals:
+                self.unread.add(event)
             self.refusals += refusals[:1]
             if refusals or came_in:
                 unknown.add(id(event.thing))
@@ -97,10 +107,10 @@ class Search:
             found = [thing.call]
         elif kind == GRADIENT:
             found = [call for call in self._calls if thing in call.sources]
-        elif kind == PARAMETER:
+        elif kind in (PARAMETER, WEIGHT):
             found = [
                 call
-                for call in reversed(self._calls)
+                for call in (reversed(self._calls) if kind == PARAMETER else self._calls)
                 if any(each is thing for each in call.module.parameters())
             ]
         else:

@@ -13,16 +13,21 @@ import torch
 
 from tfdbg_cli.engines.torch.private import any_autocast, buffers_of, write_count
 from tfdbg_cli.engines.torch.values.access import is_readable
-from tfdbg_cli.engines.torch.values.layouts import undisturbed
+from tfdbg_cli.engines.torch.values.layouts import fingerprint, undisturbed
 
 __all__ = [
     "Circumstances",
     "Start",
     "circumstances",
+    "count_of",
+    "keep_container",
+    "keep_object",
+    "keep_random",
     "put_random",
     "random_states",
     "unchanged",
     "under",
+    "version_of",
 ]
 
 # Larger buffers are tables that nobody changes: they are not copied at each call.
@@ -74,6 +79,19 @@ def under(found: Circumstances) -> Iterator[None]:
         for device in {*on, *(each for each, _ in circumstances().autocast)}:
             stack.enter_context(torch.autocast(device, on.get(device), enabled=device in on))
         yield
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """What a write to a tensor changes: their number, or what its elements tell; -1: nothing."""
+    if not tensor.is_inference():
+        return write_count(tensor)
+    with undisturbed():
+        return fingerprint(tensor)
+
+
+def count_of(tensor: torch.Tensor) -> int:
+    """How often a tensor was written to; -1 where nobody counts."""
+    return -1 if tensor.is_inference() else write_count(tensor)
 
 
 # Random numbers.
@@ -141,18 +159,27 @@ def _parts_of(module: torch.nn.Module) -> _Parts:
 
 
 class Start:
-    """What an outermost call of a module begins with; cheap to take."""
+    """What an outermost call of a module begins with; cheap to take.
+
+    Attributes:
+        parameters: those of all parts.
+        writes: how often they had been written to.
+    """
 
     def __init__(self, module: torch.nn.Module) -> None:
         parts = _parts_of(module)
-        self._parameters = parts.parameters
-        self._writes = sum(map(write_count, parts.parameters))
+        self.parameters = parts.parameters
+        self.writes = self.count_writes()
         self._buffers = _copied(parts.buffers, _LARGEST_BUFFER)
         self._put_random = None if parts.is_plain else _other_random()
 
     def has_same_parameters(self) -> bool:
         """Whether no parameter was written to since."""
-        return self._writes == sum(map(write_count, self._parameters))
+        return self.writes == self.count_writes()
+
+    def count_writes(self) -> int:
+        """How often parameters were written to until now."""
+        return sum(map(count_of, self.parameters))
 
     def restore(self) -> None:
         """Buffers and random numbers are again what they were, as far as they are known."""
@@ -194,9 +221,9 @@ def unchanged(module: torch.nn.Module) -> Iterator[None]:
     That is buffers, and plain attributes and containers of all its parts.
     """
     with undisturbed():
-        states, put_others = random_states(), _other_random()
+        put_randoms = keep_random()
         inner = list(module.modules())
-        put_back = [_keep_object(part) for part in inner]
+        put_back = [keep_object(part) for part in inner]
         buffers = _copied([buffers_of(part) for part in inner], None)
     torch.clear_autocast_cache()
     try:
@@ -206,15 +233,26 @@ def unchanged(module: torch.nn.Module) -> Iterator[None]:
             _restore(buffers)
             for restore in reversed(put_back):
                 restore()
-            put_others()
-        put_random(states)
+        put_randoms()
         torch.clear_autocast_cache()
 
 
-def _keep_object(thing: Any) -> Callable[[], None]:
+def keep_random() -> Callable[[], None]:
+    """Remember where all generators stand; returns the way back."""
+    states, put_others = random_states(), _other_random()
+
+    def restore() -> None:
+        put_others()
+        put_random(states)
+
+    return restore
+
+
+def keep_object(thing: Any) -> Callable[[], None]:
+    """Remember the attributes of an object, with the items of those; returns the way back."""
     attributes = thing.__dict__
     before = dict(attributes)
-    inside = [_keep_container(item) for item in before.values() if type(item) in _CONTAINERS]
+    inside = [keep_container(item) for item in before.values() if type(item) in _CONTAINERS]
 
     def restore() -> None:
         for name in attributes.keys() - before.keys():
@@ -228,7 +266,8 @@ def _keep_object(thing: Any) -> Callable[[], None]:
     return restore
 
 
-def _keep_container(thing: Any) -> Callable[[], None]:
+def keep_container(thing: Any) -> Callable[[], None]:
+    """Remember the items of a list, a dictionary or a set; returns the way back."""
     if len(thing) > _MOST_ITEMS:
         return lambda: None
     items = thing.copy()

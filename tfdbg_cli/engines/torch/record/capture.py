@@ -9,14 +9,20 @@ import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_code
 from tfdbg_cli.engines.kit.patching.places import calling_at
-from tfdbg_cli.engines.torch.private import KERNEL, DispatchMode, fake_classes, modes_below
+from tfdbg_cli.engines.torch.private import (
+    KERNEL,
+    DispatchMode,
+    dispatch_mode_at,
+    fake_classes,
+    modes_below,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 
-__all__ = ["CaptureMode"]
+__all__ = ["CaptureMode", "program_modes"]
 
 
 def _dispatch_of(kind: Any) -> Any:
@@ -111,3 +117,9 @@ def _leave_out_call(error: Exception) -> None:
         while inner is not None and is_debugger_code(inner.tb_frame.f_code):
             inner = inner.tb_next
         trace.tb_next = inner
+
+
+def program_modes() -> list[Any]:
+    """The dispatch modes of this thread but for the debugger's own."""
+    found = [dispatch_mode_at(index) for index in range(modes_below())]
+    return [mode for mode in found if not isinstance(mode, CaptureMode)]

@@ -16,7 +16,7 @@ from tfdbg_cli.engines.torch.runs.exact_check import are_clean
 from tfdbg_cli.engines.torch.values.access import Access, access
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
-__all__ = ["FastStep"]
+__all__ = ["DTYPES", "LARGEST", "MOST_BYTES", "FastStep"]
 
 # What their steps write to besides parameters, and whether it has to be looked at. Whatever is bad
 # in such a step, of what it gets or makes, makes the parameter bad: sums and products hand it on.
@@ -32,14 +32,14 @@ _MORE_STATES = (
 )
 _ITSELF = ("", True)
 # In half precision the root of a clean second moment may become infinite by its correction.
-_DTYPES = frozenset({torch.float32, torch.float64, torch.bfloat16})
+DTYPES = frozenset({torch.float32, torch.float64, torch.bfloat16})
 # Other ways to make a step.
 _WAYS = ("foreach", "fused", "capturable", "differentiable")
 _NUMBERS = ("lr", "eps", "weight_decay", "momentum", "dampening")
 _LARGEST_EPS = 1e10
 # Of larger tensors a copy costs more than to look at each op; and all that is kept for copies.
-_LARGEST = 1 << 19
-_MOST_BYTES = 1 << 26
+LARGEST = 1 << 19
+MOST_BYTES = 1 << 26
 
 _copies: weakref.WeakKeyDictionary[Optimizer, list[torch.Tensor]] = weakref.WeakKeyDictionary()
 
@@ -89,7 +89,7 @@ class FastStep:
         if type(optimizer) not in _STATES or calls_hooks(optimizer):
             return None
         with undisturbed():
-            tensors, telling = _touched(optimizer, _MOST_BYTES if most is None else most)
+            tensors, telling = _touched(optimizer, MOST_BYTES if most is None else most)
             return cls(optimizer, make, tensors, telling, outer) if tensors else None
 
     @uninterrupted
@@ -126,7 +126,7 @@ def _touched(optimizer: Any, most: int) -> tuple[list[torch.Tensor], list[torch.
             gradient, known = parameter.grad, optimizer.state.get(parameter, {})
             if gradient is None:
                 continue
-            if parameter.dtype not in _DTYPES or not _is_like(gradient, parameter):
+            if parameter.dtype not in DTYPES or not _is_like(gradient, parameter):
                 return [], []
             tensors = [parameter, *(known.get(name) for name, _ in states)]
             for tensor, (name, tells) in zip(tensors, (_ITSELF, *states), strict=True):
@@ -138,9 +138,7 @@ def _touched(optimizer: Any, most: int) -> tuple[list[torch.Tensor], list[torch.
                     telling.append(tensor)
                 size += tensor.nbytes
             written += tensors
-    return (
-        (written, telling) if size <= min(most, _MOST_BYTES, _LARGEST * len(written)) else ([], [])
-    )
+    return (written, telling) if size <= min(most, MOST_BYTES, LARGEST * len(written)) else ([], [])
 
 
 def _is_simple(group: dict[str, Any]) -> bool:

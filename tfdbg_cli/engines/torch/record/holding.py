@@ -267,6 +267,13 @@ class Holder:
                 self._release(held)
                 held.note = _FREED
 
+    def overwritten(self, key: int) -> None:
+        """Somebody has written to a storage while nobody looked: what refers to it is gone."""
+        with self._lock:
+            for held in list(_each(self._shared.get(key))):
+                self._release(held)
+                held.note = _OVERWRITTEN
+
     def settle(self) -> None:
         """Copy what the program could still write to, so that the values outlive the recording."""
         with self._lock, unobserved():

@@ -7,6 +7,7 @@ import functools
 import itertools
 import time
 import weakref
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -380,6 +381,17 @@ class RecordedTensors:
             if output.is_pending and not self._is_over:
                 self._read(output)
         return output
+
+    def followed(self, tensor: torch.Tensor) -> Callable[[], None]:
+        """What a tensor is now it will be in other memory; to be called when it is there."""
+        known = self._tracker.find(tensor)
+        output = self._tracker.find_now(tensor, known) if known is not None else None
+
+        def follow() -> None:
+            if output is not None and storage_key(tensor) != output.key:
+                self._tracker.move(tensor, output)
+
+        return follow
 
     def finish(self) -> None:
         """The run is over: what was written to and not read since is shown as it is now."""

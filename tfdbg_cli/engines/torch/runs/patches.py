@@ -24,12 +24,10 @@ from tfdbg_cli.engines.torch.private import (
     MODE_COUNT,
     NAMES,
     OPTIMIZER_MADE,
-    dispatch_mode_at,
     keep_out_code,
     know_call,
-    modes_below,
 )
-from tfdbg_cli.engines.torch.record.capture import CaptureMode
+from tfdbg_cli.engines.torch.record.capture import program_modes
 from tfdbg_cli.engines.torch.runs.keras_steps import KerasSteps
 
 if TYPE_CHECKING:
@@ -343,16 +341,11 @@ class Patches:
 
 
 def _mode_count() -> int:
-    return len(_program_modes())
+    return len(program_modes())
 
 
 def _mode_at(index: int) -> Any:
-    return _program_modes()[index]
-
-
-def _program_modes() -> list[Any]:
-    found = [dispatch_mode_at(index) for index in range(modes_below())]
-    return [mode for mode in found if not isinstance(mode, CaptureMode)]
+    return program_modes()[index]
 
 
 def _resolve(path: str) -> tuple[Any, str]:

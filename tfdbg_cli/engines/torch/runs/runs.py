@@ -24,6 +24,7 @@ from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.sites import user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.around.surrounding import Around, Given
+from tfdbg_cli.engines.torch.modules.level import ModulesLevel
 from tfdbg_cli.engines.torch.private import children_of, current_node, parameters_of
 from tfdbg_cli.engines.torch.record.capture_levels import RecordingLevel
 from tfdbg_cli.engines.torch.runs.description import (
@@ -236,7 +237,10 @@ class Runs(Lifecycle):
         self._step_depth += 1
         try:
             with self._boundary("S"):
-                if is_outermost and not args and not kwargs and self._ends_run(key):
+                if isinstance(watcher, ModulesLevel) and isinstance(owner, torch.optim.Optimizer):
+                    step = functools.partial(original, owner, *args, **kwargs)
+                    value = yield from watcher.make_step(owner, step, bool(args or kwargs))
+                elif is_outermost and not args and not kwargs and self._ends_run(key):
                     assert isinstance(watcher, RecordingLevel)
                     step = functools.partial(original, owner)
                     value = yield from watcher.make_step(owner, step)

@@ -1,0 +1,294 @@
+"""Programs by chance, and what each level of the debugger tells of them."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agree_ops import DIALECTS
+
+__all__ = ["EXACT", "Difference", "Program", "Told", "differences", "draw", "shrunk", "told_of"]
+
+TESTS = Path(__file__).resolve().parents[1]
+#: The level that is right.
+EXACT = "values"
+_SECONDS = 900
+_LIST = "dumped tensor(s) passing filter"
+_TABLE = r"""
+import json
+from tfdbg_cli.engines.torch.record.clean_ops import CLEAN
+print(json.dumps(sorted(CLEAN)))
+"""
+# What depends on random numbers, or on memory.
+_NO_TABLE = re.compile(r"bernoulli|rand|new_|backward|^(eye|ones|zeros)$")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program: ops on three arrays, one after the other.
+
+    Attributes:
+        engine: of `DIALECTS`.
+        shape: what is around its lines.
+        dtype: of the arrays.
+        seed: of their elements.
+        steps: names of ops, and the numbers of the two arrays that each is given.
+    """
+
+    engine: str
+    shape: str
+    dtype: str
+    seed: int
+    steps: tuple[tuple[str, int, int], ...]
+
+    def text(self, number: int) -> str:
+        """Its source: a function ``program_NUMBER``."""
+        dialect, lines = DIALECTS[self.engine], []
+        for at, (op, a, b) in enumerate(self.steps):
+            names = {"out": f"v{at + 3}", "a": f"v{a}", "b": f"v{b}"}
+            line = _op(self.engine, op).format(**names)
+            lines.append(line if "\n" in line or self.engine == "onnx" else f"v{at + 3} = {line}")
+        return dialect.shapes[self.shape].format(
+            n=number,
+            lines=textwrap.indent("\n".join(lines), _indent(dialect.shapes[self.shape])),
+            out=f"v{len(self.steps) + 2}",
+            seed=self.seed,
+            dtype=self.dtype,
+        )
+
+    def without(self, at: int) -> Program:
+        """The same but for one step: its first operand stands for it."""
+        gone = self.steps[at][1]
+
+        def moved(operand: int) -> int:
+            found = gone if operand == at + 3 else operand
+            return found - 1 if found > at + 3 else found
+
+        left = [step for n, step in enumerate(self.steps) if n != at]
+        return replace(self, steps=tuple((op, moved(a), moved(b)) for op, a, b in left))
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a level has told of a program.
+
+    Attributes:
+        first: the first bad tensor, with its health; where it began, for that filter; empty: none.
+        is_out: something bad came out of the program.
+        is_done: the program ran to its end.
+    """
+
+    first: str = ""
+    is_out: bool = False
+    is_done: bool = False
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A level that tells something else.
+
+    Attributes:
+        program: of which.
+        level: that tells it.
+        filter_name: of what was asked.
+        exact: what the level of everything tells.
+        told: what this one tells.
+    """
+
+    program: Program
+    level: str
+    filter_name: str
+    exact: Told
+    told: Told
+
+
+def _indent(shape: str) -> str:
+    line = next(line for line in shape.splitlines() if line.strip() == "{lines}")
+    before = shape[: shape.index(line)].rstrip().splitlines()[-1]
+    inner = "    " if before.endswith(":") else ""
+    return " " * (len(before) - len(before.lstrip())) + inner
+
+
+@functools.cache
+def _table(engine: str) -> Mapping[str, str]:
+    """Ops by their names in the engine's own table."""
+    if engine != "torch":
+        return {}
+    environment = {**os.environ, "PYTHONPATH": str(TESTS.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", _TABLE], capture_output=True, env=environment, check=True
+    )
+    names = [name.removeprefix("aten::") for name in json.loads(done.stdout)]
+    return {
+        f"aten {name} {at}": f'aten("{name}", {at}, {{a}}, {{b}})'
+        for name in names
+        if not _NO_TABLE.search(name)
+        for at in range(2)
+    }
+
+
+def _op(engine: str, name: str) -> str:
+    return DIALECTS[engine].ops.get(name) or _table(engine)[name]
+
+
+def draw(engine: str, seed: str) -> Program:
+    """A program by chance: something is made bad in it more often than not, and often hidden."""
+    chance, dialect = random.Random(seed), DIALECTS[engine]
+    names = [*dialect.ops, *_table(engine)]
+    steps: list[tuple[str, int, int]] = []
+    for _ in range(chance.randint(2, 7)):
+        kind = chance.random()
+        if kind < 0.4:
+            op = chance.choice(dialect.makers)
+        elif kind < 0.6 and steps:
+            op = chance.choice(dialect.swallowers)
+        else:
+            op = chance.choice(names)
+        last = len(steps) + 2
+        a = last if steps and chance.random() < 0.75 else chance.randint(0, last)
+        steps.append((op, a, chance.randint(0, last)))
+    found = Program(
+        engine,
+        chance.choice(list(dialect.shapes)),
+        chance.choice(dialect.dtypes),
+        chance.randrange(1 << 30),
+        tuple(steps),
+    )
+    if dialect.drops_unused:
+        for at in reversed(range(len(found.steps) - 1)):
+            if not any(at + 3 in operands for _, *operands in found.steps[at + 1 :]):
+                found = found.without(at)
+    return found
+
+
+def told_of(
+    programs: Sequence[Program], level: str, filter_name: str, folder: Path
+) -> tuple[list[Told], str]:
+    """What a level tells of programs of one engine, and what is said at the end.
+
+    Args:
+        programs: one after the other, each a run.
+        level: a value of the setting, or ``lt``: what is listed of a debugged run.
+        filter_name: what is waited for.
+        folder: where files may be written to.
+    """
+    engine = programs[0].engine
+    script = folder / f"{engine}-{level}.py"
+    parts = [
+        DIALECTS[engine].head.replace("{tests}", str(TESTS)).replace("{{", "{").replace("}}", "}")
+    ]
+    parts += [program.text(number) for number, program in enumerate(programs)]
+    calls = "\n".join(f"    program_{number}," for number in range(len(programs)))
+    parts.append(
+        f"""
+for number, program in enumerate([
+{calls}
+]):
+    try:
+        program()
+    except Exception as error:
+        print(f"@@ {{number}} failed {{type(error).__name__}}: {{str(error)[:200]!r}}", flush=True)
+"""
+    )
+    script.write_text("\n".join(parts), encoding="utf-8")
+    commands = [f"config set level {level}"] if level != "lt" else []
+    each = ["run", f"lt -f {filter_name}"] if level == "lt" else [f"run -f {filter_name}"]
+    commands += each * (len(programs) + 2)
+    homes = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
+    environment = {
+        **os.environ,
+        **{name: str(folder / f"home-{engine}-{level}") for name in homes},
+        "PYTHONPATH": str(TESTS.parent),
+        "COLUMNS": "200",
+        "OMP_NUM_THREADS": "1",
+        "JAX_PLATFORMS": "cpu",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "tfdbg_cli", "--batch", "--engine", engine, "-c", "-", str(script)],
+        input="\n".join(commands),
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=_SECONDS,
+        check=False,
+    )
+    found = [_told(done.stdout, number) for number in range(len(programs))]
+    if not found[-1].is_done and "@@ 0" not in done.stdout:
+        raise RuntimeError(f"{script}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return found, done.stderr
+
+
+def _told(out: str, number: int) -> Told:
+    end = re.search(rf"^@@ {number} (bad|clean|failed).*", out, re.MULTILINE)
+    start = re.search(rf"^@@ {number}$", out, re.MULTILINE)
+    if end is None or start is None:
+        return Told()
+    part = out[start.end() : end.start()]
+    _, is_there, listed = part.partition(_LIST)
+    first = re.search(r"^\[.*", listed, re.MULTILINE) if is_there else None
+    words = ""
+    if first is not None:
+        cells = re.split(r" {2,}", first[0].strip())
+        words = f"{cells[-1].split()[-1]} ({cells[-1].rpartition(' ')[0].strip() or cells[-2]})"
+    return Told(words, end[1] == "bad", end[1] != "failed")
+
+
+def differences(
+    programs: Sequence[Program], filter_name: str, folder: Path
+) -> tuple[list[Difference], dict[str, int]]:
+    """Where levels tell something else of programs of one engine than the level of everything.
+
+    Returns:
+        Those, and how many programs there were of each kind.
+    """
+    engine = programs[0].engine
+    exact, _ = told_of(programs, EXACT, filter_name, folder)
+    counts = {
+        "programs": len(programs),
+        "bad": sum(bool(each.first) for each in exact),
+        "hidden": sum(bool(each.first) and not each.is_out for each in exact),
+        "failed": sum(not each.is_done for each in exact),
+        "unseen": 0,
+    }
+    found = []
+    for level, promises_all in {**DIALECTS[engine].levels, "lt": True}.items():
+        told, said = told_of(programs, level, filter_name, folder)
+        for program, right, each in zip(programs, exact, told, strict=True):
+            is_free = not promises_all and not right.is_out and not each.first
+            if each.first == right.first or not (right.is_done and each.is_done):
+                continue
+            if is_free:
+                counts["unseen"] += 1
+            else:
+                found.append(Difference(program, level, filter_name, right, each))
+        if not promises_all and counts["unseen"] and not told[-1].first:
+            assert "config set level ops looks at all" in said, said
+    return found, counts
+
+
+def shrunk(difference: Difference, folder: Path) -> Difference:
+    """The same with as few steps as show it."""
+    promises_all = {**DIALECTS[difference.program.engine].levels, "lt": True}[difference.level]
+    while len(difference.program.steps) > 1:
+        program = difference.program
+        smaller = [program.without(at) for at in range(len(program.steps))]
+        exact, _ = told_of(smaller, EXACT, difference.filter_name, folder)
+        told, _ = told_of(smaller, difference.level, difference.filter_name, folder)
+        for each, right, other in zip(smaller, exact, told, strict=True):
+            is_free = not promises_all and not right.is_out and not other.first
+            if right.first != other.first and right.is_done and other.is_done and not is_free:
+                difference = replace(difference, program=each, exact=right, told=other)
+                break
+        else:
+            return difference
+    return difference

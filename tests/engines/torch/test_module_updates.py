@@ -1,0 +1,155 @@
+"""Updates and weights at the level of modules: the answer is that of the level `values`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from program_server import Done
+from test_modules import all_bad, first_bad, lines_left, watched
+
+STEPS = Path(__file__).resolve().parent / "watched_steps.py"
+AGAIN = ["attributes", "states", "replaces", "gradients", "noise", "around", "closure", "adam"]
+REFUSED = {"elsewhere": "it writes to more than the optimizer has", "writes": "it writes to /"}
+
+
+def line_of(done: Done) -> str:
+    return "".join(re.findall(r"^Line:.*", done.out, re.MULTILINE)[:1])
+
+
+@pytest.mark.parametrize("name", [*AGAIN, "scaled"])
+def test_the_op_of_a_step_that_made_something_bad_is_told(name, programs, tmp_path):
+    program = (STEPS, name)
+    plain = programs.plain(*program)
+    exact = watched(programs, *program, level="values", name="origin_of_nonfinite")
+    done = watched(programs, *program, name="origin_of_nonfinite")
+    assert lines_left(plain) == lines_left(done) != [], done.out + done.err
+    counted = re.compile(r"^STEP \d", re.MULTILINE)
+    assert counted.findall(plain.out) == counted.findall(done.out)
+    assert first_bad(done) == first_bad(exact)
+    assert "optimizer/" in first_bad(done), done.out
+    assert line_of(done) == line_of(exact) != "", done.out
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_step_that_does_something_else_as_well_isnt_made_twice(name, programs, tmp_path):
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "watched").mkdir()
+    plain = programs.plain(STEPS, name, tmp_path / "plain")
+    done = watched(programs, STEPS, name, tmp_path / "watched", name="origin_of_nonfinite")
+    assert lines_left(plain) == lines_left(done) != [], done.out + done.err
+    found = [(tmp_path / each / "steps") for each in ("plain", "watched")]
+    if name == "writes":
+        assert found[0].read_text() == found[1].read_text() == "xxxx"
+    assert re.search(rf"Not done again: \w+\.step\(\): {REFUSED[name]}", done.out), done.out
+    assert f"{STEPS}:" in line_of(done), done.out  # where the step was called
+    assert re.search(r"From: +\[Gradient\] gradients/0.weight:0 .* clean", done.out), done.out
+
+
+ROW = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+table = nn.EmbeddingBag(50, 4)
+with torch.no_grad():
+    table.weight[41] = float("nan")
+net = nn.Sequential(table, nn.Linear(4, 1))
+opt = torch.optim.SGD(net.parameters(), 0.1)
+for i in range(4):
+    ids = torch.randint(0, 40, (12,))
+    if i == 2:
+        ids[5] = 41
+    loss = net(ids.view(3, 4)).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize("name", ["has_inf_or_nan", "origin_of_nonfinite"])
+def test_a_weight_that_was_bad_from_the_start_isnt_blamed_on_the_update(name, programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(ROW)
+    exact = watched(programs, path, level="values", name=name)
+    done = watched(programs, path, name=name)
+    number = re.compile(r"run-end: training run #(\d+)")
+    assert number.findall(done.out) == number.findall(exact.out) != []
+    assert first_bad(done) == first_bad(exact) == "nan 0.weight:0"
+    assert "it came in with the weights (0.weight:0)" in done.out
+    assert "The update made it" not in done.out
+    if name == "origin_of_nonfinite":
+        assert all_bad(done) == all_bad(exact)
+
+
+def test_a_bad_weight_that_nothing_reads_is_told_at_no_level(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.unused = nn.Linear(2, 2), nn.Linear(2, 2)
+        with torch.no_grad():
+            self.unused.weight[0] = float("nan")
+
+    def forward(self, x):
+        return self.used(x)
+
+
+net = Net()
+opt = torch.optim.SGD(net.parameters(), 0.1)
+for _ in range(3):
+    opt.zero_grad()
+    net(torch.ones(1, 2)).sum().backward()
+    opt.step()
+"""
+    )
+    for level in ("values", "modules"):
+        done = watched(programs, path, level=level)
+        assert "no tensor passed has_inf_or_nan" in done.err, done.out
+
+
+#: The body of a module's forward, under inference mode; bad in the third call.
+INFERENCE = {
+    "fresh": "return torch.log(x) + 1",
+    "in_place": "return x.log_() * 2",
+    "first": "return (x * 0).log_()",
+}
+HEAD = """
+import torch
+from torch import nn
+
+
+class Log(nn.Module):
+    def forward(self, x):
+        {body}
+
+
+first, net = nn.Identity(), {net}
+with torch.inference_mode():
+    for step in range(4):
+        x = torch.full((3,), 2.0 - step)
+        y = net({given})
+        {after}
+        print("LEFT", x.tolist(), y.tolist())
+"""
+
+
+@pytest.mark.parametrize("given", ["x", "first(x)"])
+@pytest.mark.parametrize("after", ["", "x.zero_()", "y.mul_(2)"])
+@pytest.mark.parametrize("body", INFERENCE)
+def test_inference_mode(body, after, given, programs, tmp_path):
+    path = tmp_path / "program.py"
+    net = "Log()" if given == "x" else "nn.Sequential(nn.Identity(), Log())"
+    path.write_text(HEAD.format(body=INFERENCE[body], after=after, given=given, net=net))
+    exact = watched(programs, path, level="values", name="origin_of_nonfinite")
+    done = watched(programs, path, name="origin_of_nonfinite")
+    assert lines_left(done) == lines_left(programs.plain(path)) != []
+    assert first_bad(done) == first_bad(exact)
+    assert line_of(done) == line_of(exact) != ""

@@ -1,0 +1,214 @@
+"""A step of an optimizer: what it writes to is copied before, so that it can be made once more."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch.optim import Adam, AdamW
+
+from tfdbg_cli.common.interpreter.signal_gate import uninterrupted
+from tfdbg_cli.engines.torch.modules.effects import Refused, confined, fenced
+from tfdbg_cli.engines.torch.modules.state import keep_container, keep_object, keep_random
+from tfdbg_cli.engines.torch.names.sites import tensors_in
+from tfdbg_cli.engines.torch.private import calls_hooks, copy_all, storage_key, write_count
+from tfdbg_cli.engines.torch.record.fast_steps import DTYPES, LARGEST, MOST_BYTES
+from tfdbg_cli.engines.torch.values.access import Access, access
+from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
+
+__all__ = ["StepStart"]
+
+# Numbers with which a step of Adam can't go bad.
+_LEAST_EPS, _LARGEST_BETA = 1e-16, 0.9999
+
+_Form = tuple[torch.Size, torch.dtype, torch.device]
+
+
+class _Known:
+    """What is known of an optimizer after its first step.
+
+    Attributes:
+        writes_gradients: a step has written to a gradient.
+        copies: memory for copies of what it writes to.
+    """
+
+    def __init__(self) -> None:
+        self.writes_gradients: bool | None = None
+        self.copies: list[torch.Tensor] = []
+        self.forms: list[_Form] = []
+
+
+_known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
+
+
+class StepStart:
+    """What a step of any optimizer begins with; cheap to take.
+
+    Args:
+        optimizer: is about to make it, without a closure.
+        most: bytes that copies may take.
+
+    Attributes:
+        parameters: those that it updates.
+        refusal: why it can't be made once more: a clause; empty: it can.
+    """
+
+    @uninterrupted
+    def __init__(self, optimizer: Any, most: int) -> None:
+        self.optimizer = optimizer
+        self.parameters: list[torch.Tensor] = []
+        self._gradients: list[tuple[torch.Tensor, torch.Tensor, int]] = []
+        known = _known.get(optimizer)
+        if known is None:
+            known = _known[optimizer] = _Known()
+        self._known = known
+        if _is_ordinary(optimizer):
+            self.refusal = "what it writes to isn't copied where its numbers are the usual ones"
+            return
+        # One may make the steps of another.
+        inner = [] if _is_known(optimizer) else vars(optimizer).values()
+        self._optimizers = [optimizer, *(e for e in inner if isinstance(e, torch.optim.Optimizer))]
+        self.parameters = [each for group in optimizer.param_groups for each in group["params"]]
+        gradients = ((each, each.grad) for each in self.parameters)
+        self._gradients = [
+            (each, grad, write_count(grad)) for each, grad in gradients if grad is not None
+        ]
+        self._tensors = list(self._written())
+        self.refusal = self._why_not(most)
+        if self.refusal:
+            return
+        with undisturbed():
+            forms = [(each.shape, each.dtype, each.device) for each in self._tensors]
+            if forms != known.forms:
+                known.copies = [torch.empty_like(each) for each in self._tensors]
+                known.forms = forms
+            copy_all(known.copies, self._tensors)
+            self._put_back = self._keep_structure()
+
+    def _written(self) -> Iterator[torch.Tensor]:
+        """What it may write to."""
+        seen = set[int]()
+        found: list[Any] = [*self.parameters]
+        for optimizer in self._optimizers:
+            for state in optimizer.state.values():
+                for value in state.values() if isinstance(state, dict) else (state,):
+                    if isinstance(value, torch.Tensor):
+                        found.append(value)
+                    elif isinstance(value, list | tuple | dict):
+                        found += [tensor for _, tensor in tensors_in("", value)]
+            if not _is_known(optimizer):
+                for name, value in vars(optimizer).items():
+                    if name not in ("param_groups", "state"):
+                        found += [tensor for _, tensor in tensors_in("", value)]
+        if self._known.writes_gradients is not False:
+            found += [gradient for _, gradient, _ in self._gradients]
+        for tensor in found:
+            if id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield tensor
+
+    def _why_not(self, most: int) -> str:
+        if any(map(calls_hooks, self._optimizers)):
+            return "it calls hooks"
+        if any(access(each) is not Access.HOST for each in self._tensors):
+            return "not all that it writes to lies in the memory of the CPU"
+        size = sum(each.nbytes for each in self._tensors)
+        if size > min(most, MOST_BYTES, LARGEST * len(self._tensors)):
+            return f"a copy of what it writes to would take {size / 1e6:.0f} MB in each run"
+        return ""
+
+    def _keep_structure(self) -> Sequence[Callable[[], None]]:
+        """Keep what holds the tensors; returns the ways back."""
+        kept = [] if _is_known(self.optimizer) else [keep_random()]
+        for optimizer in self._optimizers:
+            kept += [keep_object(optimizer), keep_container(optimizer.state)]
+            kept += [keep_container(each) for each in optimizer.param_groups]
+            for state in optimizer.state.values():
+                if isinstance(state, dict):
+                    kept.append(keep_container(state))
+                    kept += [keep_container(each) for each in state.values() if type(each) is list]
+        return kept
+
+    def learn(self) -> None:
+        """It was made; what was written to is known now."""
+        if self._known.writes_gradients is None and self._gradients:
+            self._known.writes_gradients = any(
+                write_count(gradient) != version for _, gradient, version in self._gradients
+            )
+
+    def again(self, make: Callable[[], Any], around: AbstractContextManager[None]) -> bool:
+        """Make it once more, and leave all as the first step has left it.
+
+        Args:
+            make: makes it, and has it recorded.
+            around: what is no part of the program.
+
+        Returns:
+            Whether that came to the same.
+
+        Raises:
+            Refused: it can't be made, or wouldn't be unnoticed.
+        """
+        if self.refusal:
+            raise Refused(self.refusal)
+        if not self._known.writes_gradients and any(
+            write_count(gradient) != version for _, gradient, version in self._gradients
+        ):
+            raise Refused("it has written to gradients")
+        with undisturbed():
+            after = [each.detach().clone() for each in self._tensors]
+            memories = [each.data for each in self.parameters]
+            gradients = [each.grad for each in self.parameters]
+            restore = self._keep_structure()
+            _put(self._tensors, self._known.copies)
+            for put_back in reversed(self._put_back):
+                put_back()
+            for parameter, gradient, _ in self._gradients:
+                parameter.grad = gradient
+            own = {storage_key(each) for each in self._tensors}
+        try:
+            with around, confined(), fenced(own):
+                make()
+            with undisturbed():
+                return all(map(same_bits, after, self._tensors))
+        finally:
+            with undisturbed():
+                for parameter, memory, first in zip(
+                    self.parameters, memories, gradients, strict=True
+                ):
+                    if parameter.data_ptr() != memory.data_ptr():
+                        parameter.data = memory
+                    parameter.grad = first
+                _put(self._tensors, after)
+                for put_back in reversed(restore):
+                    put_back()
+
+
+def _is_ordinary(optimizer: Any) -> bool:
+    """Whether a step makes nothing bad of what is clean, but for gradients at the dtype's end.
+
+    Adam divides a mean of gradients by the root of a mean of their squares. If these overflow, too,
+    what is taken from a parameter is small.
+    """
+    return type(optimizer) in (Adam, AdamW) and all(
+        all(type(group.get(name, 0.0)) in (int, float) for name in ("lr", "eps", "weight_decay"))
+        and 0 <= group["lr"] <= 1
+        and _LEAST_EPS <= group["eps"] <= 1
+        and 0 <= group["weight_decay"] <= 1
+        and all(type(beta) is float and 0 <= beta <= _LARGEST_BETA for beta in group["betas"])
+        and all(each.dtype in DTYPES for each in group["params"])
+        for group in optimizer.param_groups
+    )
+
+
+def _is_known(optimizer: Any) -> bool:
+    """Whether it is one of PyTorch's."""
+    return type(optimizer).__module__.startswith("torch.optim.")
+
+
+def _put(tensors: Sequence[torch.Tensor], copies: Sequence[torch.Tensor]) -> None:
+    # Through `data`, whose version is its own: the program must not take it for a change.
+    copy_all([each.data for each in tensors], copies)
