@@ -18,9 +18,9 @@ from onnx_kit import FAIL, session_of
 from test_onnx_runs import debugged
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.onnx.checked import checked_names
 from tfdbg_cli.engines.onnx.engine import ENGINE
 from tfdbg_cli.engines.onnx.model import Model
+from tfdbg_cli.engines.onnx.op_facts import checked_names
 
 FAILURE = onnxruntime.capi.onnxruntime_pybind11_state.Fail
 ONE = ("Abs", "Ceil", "Exp", "Identity", "Log", "Neg", "Relu", "Sigmoid", "Softmax", "Sqrt")

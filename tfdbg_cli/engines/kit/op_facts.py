@@ -9,6 +9,7 @@ absorb what is bad in them. `tfdbg_cli.testing.op_facts_contract` tries each cla
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -129,7 +130,8 @@ def keeps_bad(op: Op) -> bool:
     return bool(given.dtype) and made.dtype in WITH_INFINITIES and not is_part
 
 
-class SameDtype(NamedTuple):
+@dataclass(frozen=True)
+class SameDtype:
     """The condition that nothing is converted: outputs are real, and so are inputs of their dtype.
 
     Attributes:
