@@ -28,7 +28,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from tfdbg_cli.engines.kit.op_facts import NONE, Fact, Op, Search, never
+from tfdbg_cli.engines.kit.op_facts import NONE, Fact, Op, Search
 
 __all__ = ["Call", "Computed", "Given", "OpFactsContract", "Unsupported", "ends"]
 
@@ -188,7 +188,7 @@ class OpFactsContract(ABC):
         """Of finite operands, empty ones too, it makes nothing bad."""
         for each in (call, _emptied(call)):
             for given, computed in self._computed(name, each, map(_filler(each), range(_SEEDS))):
-                if not self.facts[name].clean(computed.op):
+                if not self._is_clean(computed.op):
                     break
                 yield _Tried(given, computed, all(map(_is_clean, computed.outputs)))
 
@@ -198,9 +198,14 @@ class OpFactsContract(ABC):
         for at in places or (-1,):
             spoiled = _spoiled(call, at) if places else [_filler(call)(0)]
             for given, computed in self._computed(name, call, spoiled):
-                if not self.facts[name].clean(computed.op):
+                if not self._is_clean(computed.op):
                     break
                 yield _Tried(given, computed, all(map(_is_clean, computed.outputs)))
+
+    def _is_clean(self, op: Op) -> bool:
+        """Whether the table calls an op clean."""
+        clean = self.facts[op.type].clean
+        return clean is not None and clean(op)
 
     def _spread(self, name: str, call: Call) -> Iterator[_Tried]:
         """One bad element among all kinds of finite ones is seen in what is made of them."""
@@ -240,7 +245,7 @@ class OpFactsContract(ABC):
 
 def _claims(fact: Fact) -> list[str]:
     """What an entry says."""
-    found = {"clean": fact.clean is not never, "absorbs": fact.absorbs}
+    found = {"clean": fact.clean is not None, "absorbs": fact.absorbs}
     return [claim for claim, is_so in {**found, "spreads": fact.spreads != NONE}.items() if is_so]
 
 

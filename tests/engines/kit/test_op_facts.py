@@ -5,27 +5,20 @@ import pytest
 
 from tfdbg_cli.engines.kit.op_facts import (
     ALL,
-    BOUNDED,
     FIRST,
-    MOVED,
-    PICKED,
-    ROUNDED,
-    SPREAD,
-    SPREAD_FIRST,
+    KINDS,
     Fact,
     Op,
-    SameDtype,
     Search,
     Value,
-    always,
-    fits,
-    has_elements,
     is_real,
-    keeps_bad,
+    table,
 )
 from tfdbg_cli.testing.op_facts_contract import Call, Computed, Given, OpFactsContract, Unsupported
 
 X, LINE = Given((2, 3)), Given((6,))
+bounded, moved, picked = KINDS["bounded"], KINDS["moved"], KINDS["picked"]
+spread, spread_first = KINDS["spread"], KINDS["spread_first"]
 OPS = {
     "abs": (np.abs, X),
     "add": (np.add, X, X),
@@ -48,23 +41,18 @@ OPS = {
 class TestNumpyFacts(OpFactsContract):
     """NumPy's functions as a framework."""
 
-    facts = {  # noqa: RUF012
-        "abs": ROUNDED,
-        "add": SPREAD,
-        "cast": Fact(fits, spreads=FIRST, when=keeps_bad),
-        "divide": SPREAD_FIRST,
-        "fill": PICKED._replace(absorbs=True),
-        "first": PICKED,
-        "join": MOVED,
-        "largest": Fact(has_elements),
-        "log": SPREAD,
-        "parts": MOVED,
-        "scale": Fact(SameDtype(), spreads=ALL),
-        "sum": SPREAD,
-        "tanh": BOUNDED,
-        "tell": PICKED._replace(absorbs=True),
-        "turn": MOVED,
-    }
+    facts = table(
+        {"scale": Fact(is_real, spreads=ALL)},
+        moved="join parts turn",
+        picked="first",
+        largest="largest",
+        rounded="abs",
+        bounded="tanh",
+        made="fill tell",
+        converted="cast",
+        spread="add log sum",
+        spread_first="divide",
+    )
     dtypes = ("float16", "float64", "complex64")
 
     def calls(self, name):
@@ -85,19 +73,19 @@ class TestNumpyFacts(OpFactsContract):
 
 
 FALSE = {
-    ("abs", "clean"): PICKED,  # of large complex numbers
-    ("add", "clean"): BOUNDED,
-    ("cast", "clean"): PICKED,
-    ("cast", "spreads"): SPREAD_FIRST,  # imaginary parts
-    ("divide", "spreads"): SPREAD,
-    ("first", "absorbs"): PICKED._replace(absorbs=True),
-    ("first", "spreads"): MOVED,
-    ("largest", "clean"): PICKED,  # of none
-    ("log", "clean"): BOUNDED,
+    ("abs", "clean"): picked,  # of large complex numbers
+    ("add", "clean"): bounded,
+    ("cast", "clean"): picked,
+    ("cast", "spreads"): spread_first,  # imaginary parts
+    ("divide", "spreads"): spread,
+    ("first", "absorbs"): picked._replace(absorbs=True),
+    ("first", "spreads"): moved,
+    ("largest", "clean"): picked,  # of none
+    ("log", "clean"): bounded,
     ("parts", "spreads"): Fact(spreads=ALL, into=FIRST),
-    ("sum", "clean"): PICKED,
-    ("tanh", "spreads"): SPREAD,
-    ("tanh", "absorbs"): BOUNDED._replace(absorbs=True),
+    ("sum", "clean"): picked,
+    ("tanh", "spreads"): spread,
+    ("tanh", "absorbs"): bounded._replace(absorbs=True),
 }
 
 
@@ -128,24 +116,24 @@ def op(kind, inputs, outputs, dtype="float32", shape=(2,)):
     ("facts", "ops", "told", "expected"),
     [
         ({}, [op("a", "x", "y"), op("b", "y", "z")], "", "y z"),
-        ({"b": SPREAD}, [op("a", "x", "y"), op("b", "y", "z")], "", "z"),
-        ({"b": PICKED}, [op("a", "x", "y"), op("b", "y", "z")], "", "y"),
+        ({"b": spread}, [op("a", "x", "y"), op("b", "y", "z")], "", "z"),
+        ({"b": picked}, [op("a", "x", "y"), op("b", "y", "z")], "", "y"),
         # What is clean and shows all tells of it only if somebody looks.
-        ({"b": MOVED}, [op("a", "x", "y"), op("b", "y", "z")], "", "y"),
-        ({"b": MOVED}, [op("a", "x", "y"), op("b", "y", "z")], "z", ""),
-        ({"b": SPREAD_FIRST}, [op("a", "", "x y"), op("b", "x y", "z")], "", "y z"),
-        ({"b": MOVED}, [op("a", "", "y"), op("b", "y", "u v")], "u", "y"),
-        ({"b": MOVED}, [op("a", "", "y"), op("b", "y", "u v")], "u v", ""),
-        ({"b": SPREAD._replace(into=FIRST)}, [op("a", "", "y"), op("b", "y", "u v")], "", "u v"),
-        ({"b": SPREAD}, [op("a", "", "y"), op("b", "y", "z", shape=(0,))], "", "y z"),
-        ({"b": SPREAD}, [op("a", "", "y"), op("b", "y", "z", "int32")], "", "y"),
+        ({"b": moved}, [op("a", "x", "y"), op("b", "y", "z")], "", "y"),
+        ({"b": moved}, [op("a", "x", "y"), op("b", "y", "z")], "z", ""),
+        ({"b": spread_first}, [op("a", "", "x y"), op("b", "x y", "z")], "", "y z"),
+        ({"b": moved}, [op("a", "", "y"), op("b", "y", "u v")], "u", "y"),
+        ({"b": moved}, [op("a", "", "y"), op("b", "y", "u v")], "u v", ""),
+        ({"b": moved._replace(into=FIRST)}, [op("a", "", "y"), op("b", "y", "u v")], "u", ""),
+        ({"b": spread}, [op("a", "", "y"), op("b", "y", "z", shape=(0,))], "", "y z"),
+        ({"b": spread}, [op("a", "", "y"), op("b", "y", "z", "int32")], "", "y"),
         (
-            {"b": SPREAD._replace(when=is_real)},
+            {"b": spread._replace(when=is_real)},
             [op("a", "", "y"), op("b", "y", "z", "")],
             "",
             "y z",
         ),
-        ({"b": Fact(always)}, [op("b", "y", "z", "")], "", ""),
+        ({"b": picked}, [op("b", "y", "z", "")], "", ""),
     ],
 )
 def test_few_tensors_tell_of_all_others(facts, ops, told, expected):

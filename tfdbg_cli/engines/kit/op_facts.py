@@ -1,51 +1,26 @@
 """What ops do with nan and infinities: the words for it, and the search for the tensors to look at.
 
-Bad is a tensor with a nan or an infinity in it, clean is any other. Each engine has one table,
-op type -> `Fact`, and a function that describes an op of its framework as an `Op`. What a table
-doesn't claim isn't assumed: an op without an entry may make something bad of clean inputs, and may
-absorb what is bad in them. `tfdbg_cli.testing.op_facts_contract` tries each claim on the framework.
+A tensor with a nan or an infinity is bad, any other is clean. Each engine has one table, op type ->
+`Fact`, and describes the ops of its framework as `Op`. What a table doesn't claim isn't assumed: an
+op without an entry may make something bad of clean inputs, and may absorb what is bad in them.
+`tfdbg_cli.testing.op_facts_contract` tries each claim on the framework.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-__all__ = [
-    "ALL",
-    "BOUNDED",
-    "FIRST",
-    "MOVED",
-    "MOVED_FIRST",
-    "NONE",
-    "PICKED",
-    "ROUNDED",
-    "SPREAD",
-    "SPREAD_FIRST",
-    "WITH_INFINITIES",
-    "Fact",
-    "Op",
-    "SameDtype",
-    "Search",
-    "Value",
-    "always",
-    "each",
-    "fits",
-    "has_elements",
-    "is_real",
-    "keeps_bad",
-    "never",
-]
+__all__ = ["ALL", "FIRST", "KINDS", "Fact", "Op", "Search", "Value", "is_real", "table"]
 
 
 class Value(NamedTuple):
     """An input or an output of an op.
 
     Attributes:
-        key: the same for all that is said of one tensor; ``None``: nobody has to know of it.
-        dtype: its name; empty: unknown.
+        key: the same wherever the tensor is spoken of; ``None``: it is a number in the program.
+        dtype: its name; empty: unknown; ``float``: real numbers of any size.
         shape: ``None``: unknown.
     """
 
@@ -65,13 +40,7 @@ class Value(NamedTuple):
 
 
 class Op(NamedTuple):
-    """One op of a function, a model or a program.
-
-    Attributes:
-        type: as the engine's table has it.
-        inputs, outputs: in the order that the table's places speak of.
-        attributes: in whatever form the framework has them.
-    """
+    """One op of a function, a model or a program; attributes are as the framework has them."""
 
     type: str
     inputs: tuple[Value, ...]
@@ -83,14 +52,8 @@ class Op(NamedTuple):
 Condition = Callable[[Op], bool]
 
 
-def always(op: Op) -> bool:
-    """Whatever the op is like."""
+def _always(op: Op) -> bool:
     return True
-
-
-def never(op: Op) -> bool:
-    """In no case."""
-    return False
 
 
 def is_real(op: Op) -> bool:
@@ -98,7 +61,7 @@ def is_real(op: Op) -> bool:
     return all(each.dtype and not each.is_complex for each in (*op.inputs, *op.outputs))
 
 
-def has_elements(op: Op) -> bool:
+def _has_elements(op: Op) -> bool:
     """The first input has elements: the largest one of none is an infinity."""
     shape = op.inputs[0].shape
     return shape is not None and 0 not in shape
@@ -106,46 +69,26 @@ def has_elements(op: Op) -> bool:
 
 #: The largest number of a dtype, or of a part of it.
 _LARGEST = {
-    **{f"int{bits}": 2.0 ** (bits - 1) for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": 2.0**bits for bits in (8, 16, 32, 64)},
-    **{"bool": 1.0, "float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38},
-    **{"float64": 1.7e308, "complex64": 3.4028e38, "complex128": 1.7e308},
+    **{f"{sign}int{bits}": 2.0**bits for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{"bool": 1.0, "int16": 2.0**15, "float16": 65504.0, "bfloat16": 3.3895e38},
+    **{"float32": 3.4028e38, "float64": 1.7e308, "complex64": 3.4028e38, "complex128": 1.7e308},
 }
-#: The dtypes in which an infinity stays one.
-WITH_INFINITIES = frozenset(
-    {"float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
-)
 
 
-def fits(op: Op) -> bool:
+def _fits(op: Op) -> bool:
     """Every number of the first input's dtype has room in that of the output."""
     most = _LARGEST.get(op.inputs[0].dtype)
     return most is not None and most <= _LARGEST.get(op.outputs[0].dtype, 0.0)
 
 
-def keeps_bad(op: Op) -> bool:
-    """A conversion to the output's dtype leaves neither infinities nor imaginary parts out."""
+def _keeps_bad(op: Op) -> bool:
+    """The output's dtype leaves neither infinities nor imaginary parts out."""
     given, made = op.inputs[0], op.outputs[0]
-    is_part = given.is_complex and not made.is_complex
-    return bool(given.dtype) and made.dtype in WITH_INFINITIES and not is_part
+    has_infinities = made.may_be_bad and made.dtype in _LARGEST
+    return bool(given.dtype) and has_infinities and not (given.is_complex and not made.is_complex)
 
 
-@dataclass(frozen=True)
-class SameDtype:
-    """The condition that nothing is converted: outputs are real, and so are inputs of their dtype.
-
-    Attributes:
-        besides: the dtypes of inputs that tell which elements are meant.
-    """
-
-    besides: frozenset[str] = frozenset()
-
-    def __call__(self, op: Op) -> bool:
-        dtypes = {each.dtype for each in op.outputs if each.may_be_bad}
-        given = {each.dtype for each in op.inputs}
-        return is_real(op) and len(dtypes) == 1 and given <= dtypes | self.besides
-
-
+#: Places of inputs or outputs.
 ALL, FIRST, NONE = slice(None), slice(1), slice(0)
 
 
@@ -153,7 +96,8 @@ class Fact(NamedTuple):
     """What is known of an op type.
 
     Attributes:
-        clean: when its outputs are clean if its inputs are, all finite numbers considered.
+        clean: when its outputs are clean if its inputs are, all finite numbers considered;
+            ``None``: in no case.
         absorbs: where they are clean, they are so whatever its inputs are.
         spreads: inputs of which each bad element makes something bad in the outputs, as long as
             these have elements.
@@ -161,30 +105,38 @@ class Fact(NamedTuple):
         when: where it isn't so, the op may absorb what is bad.
     """
 
-    clean: Condition = never
+    clean: Condition | None = None
     absorbs: bool = False
     spreads: slice = NONE
     into: slice = ALL
-    when: Condition = always
+    when: Condition = _always
 
 
-#: All elements get to the outputs, with another sign at most; or those of the first input.
-MOVED, MOVED_FIRST = Fact(always, spreads=ALL), Fact(always, spreads=FIRST)
-#: Each element of the outputs is one of an input, or a finite number in its place.
-PICKED = Fact(always)
-#: Each is the number nearby, or without its sign, of one of an input.
-ROUNDED = Fact(is_real, spreads=ALL)
-#: Real numbers get to be between small ones, or not larger than they were.
-BOUNDED = Fact(is_real)
-#: Nothing bad is lost, but some is made.
-SPREAD, SPREAD_FIRST = Fact(spreads=ALL), Fact(spreads=FIRST)
+#: The facts that hold for many ops.
+KINDS = {
+    # All elements get to the outputs, with another sign at most; or those of the first input.
+    "moved": Fact(_always, spreads=ALL),
+    "moved_first": Fact(_always, spreads=FIRST),
+    # Each element of the outputs is one of an input, or a finite number in its place.
+    "picked": Fact(_always),
+    "largest": Fact(_has_elements),
+    # Each is the number nearby, or the magnitude, of one of an input.
+    "rounded": Fact(is_real, spreads=ALL),
+    # Real numbers get to be between small ones, or not larger than they were.
+    "bounded": Fact(is_real),
+    # What is made doesn't depend on the inputs' elements, or has no infinities.
+    "made": Fact(_always, absorbs=True),
+    "converted": Fact(_fits, spreads=FIRST, when=_keeps_bad),
+    # Nothing bad is lost, but some is made.
+    "spread": Fact(spreads=ALL),
+    "spread_first": Fact(spreads=FIRST),
+}
 
-_UNKNOWN = Fact()
 
-
-def each(names: str, fact: Fact) -> dict[str, Fact]:
-    """The entries of several op types, separated by spaces."""
-    return dict.fromkeys(names.split(), fact)
+def table(others: Mapping[str, Fact], **kinds: str) -> dict[str, Fact]:
+    """A table: the op types of each of the `KINDS`, separated by spaces, and others."""
+    found = {name: KINDS[kind] for kind, names in kinds.items() for name in names.split()}
+    return {**found, **others}
 
 
 class Search:
@@ -207,20 +159,17 @@ class Search:
 
     def check(self, op: Op) -> list[int]:
         """The places of an op's outputs to be looked at; what uses them was here before."""
-        fact = self._facts.get(op.type, _UNKNOWN)
+        fact = self._facts.get(op.type, Fact())
         slots = [
             slot
             for slot, value in enumerate(op.outputs)
             if value.may_be_bad and value.key not in self.told
         ]
-        if slots and fact.clean(op):
+        if slots and fact.clean is not None and fact.clean(op):
             slots = []
         self.told.update(op.outputs[slot].key for slot in slots)
         shown = [value for value in op.outputs[fact.into] if value.may_be_bad]
-        if (
-            shown
-            and all(value.key in self.told and 0 not in (value.shape or ()) for value in shown)
-            and fact.when(op)
-        ):
+        are_told = all(each.key in self.told and 0 not in (each.shape or ()) for each in shown)
+        if shown and are_told and fact.when(op):
             self.told.update(value.key for value in op.inputs[fact.spreads])
         return slots

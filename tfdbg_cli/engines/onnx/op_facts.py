@@ -4,30 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfdbg_cli.engines.kit.op_facts import (
-    BOUNDED,
-    FIRST,
-    MOVED,
-    MOVED_FIRST,
-    PICKED,
-    ROUNDED,
-    SPREAD,
-    SPREAD_FIRST,
-    Fact,
-    Op,
-    Search,
-    Value,
-    each,
-    fits,
-    keeps_bad,
-)
+from tfdbg_cli.engines.kit.op_facts import FIRST, KINDS, Fact, Op, Search, Value, table
 from tfdbg_cli.engines.onnx.model import Model
 from tfdbg_cli.engines.onnx.values import ELEMENTS
 
 __all__ = ["FACTS", "checked_names", "ops_of"]
-
-# Real numbers of any size: ONNX Runtime computes no complex ones.
-_REAL = "float"
 
 
 def _uses_all(op: Op) -> bool:
@@ -40,37 +21,30 @@ def _is_flat(op: Op) -> bool:
     return "alpha" not in op.attributes or abs(op.attributes["alpha"].f) <= 1
 
 
-#: By op type; all that have no domain of their own.
-FACTS: dict[str, Fact] = {
-    **each("Concat Identity", MOVED),
-    **each("Flatten Neg Reshape Squeeze Transpose Unsqueeze", MOVED_FIRST),
-    **each(
-        """
-            Clip DepthToSpace Expand Gather GatherElements GatherND Max MaxPool Min Relu Slice
-            SpaceToDepth Split Tile TopK Where
-        """,
-        PICKED,
-    ),
-    **each("Abs Ceil Floor Round", ROUNDED),
-    **each("Erf Sigmoid Sign Softsign Tanh", BOUNDED),
-    # Truths and whole numbers.
-    **each(
-        """
-            And ArgMax ArgMin Equal Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual NonZero Not
-            Or Shape Size
-        """,
-        PICKED._replace(absorbs=True),
-    ),
-    **each("Add MatMul Mul Sub Sum", SPREAD),
-    **each("Div Log Sqrt", SPREAD_FIRST),
-    **each(
-        "BatchNormalization InstanceNormalization LayerNormalization",
-        SPREAD_FIRST._replace(into=FIRST),
-    ),
-    "Cast": Fact(fits, spreads=FIRST, when=keeps_bad),
-    "Gemm": SPREAD._replace(when=_uses_all),
-    "LeakyRelu": Fact(_is_flat),
-}
+_NORMS = "BatchNormalization InstanceNormalization LayerNormalization"
+#: By op type.
+FACTS = table(
+    {
+        "Gemm": KINDS["spread"]._replace(when=_uses_all),
+        "LeakyRelu": Fact(_is_flat),
+        **dict.fromkeys(_NORMS.split(), Fact(spreads=FIRST, into=FIRST)),
+    },
+    moved="Concat Identity",
+    moved_first="Flatten Neg Reshape Squeeze Transpose Unsqueeze",
+    picked="""
+        Clip DepthToSpace Expand Gather GatherElements GatherND Max MaxPool Min Relu Slice
+        SpaceToDepth Split Tile TopK Where
+    """,
+    rounded="Abs Ceil Floor Round",
+    bounded="Erf Sigmoid Sign Softsign Tanh",
+    made="""
+        And ArgMax ArgMin Equal Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual NonZero Not Or
+        Shape Size
+    """,
+    converted="Cast",
+    spread="Add MatMul Mul Sub Sum",
+    spread_first="Div Log Sqrt",
+)
 
 
 def ops_of(model: Model) -> Iterator[Op]:
@@ -83,8 +57,8 @@ def ops_of(model: Model) -> Iterator[Op]:
         if node.op_type == "Cast":
             kinds.update(dict.fromkeys(node.proto.output, ELEMENTS.get(attributes["to"].i, "")))
         inputs, outputs = (
-            # What has no name is left out, or isn't given.
-            tuple(Value(name, (kinds.get(name) or _REAL) if name else "opaque") for name in names)
+            # ONNX Runtime has no complex numbers. What has no name isn't there.
+            tuple(Value(name, (kinds.get(name) or "float") if name else "none") for name in names)
             for names in (node.proto.input, node.proto.output)
         )
         yield Op(node.op_type, inputs, outputs, attributes)
@@ -92,8 +66,6 @@ def ops_of(model: Model) -> Iterator[Op]:
 
 def checked_names(model: Model) -> list[str]:
     """The fewest tensors that tell of all others, by the model's names, in its order.
-
-    Where these are finite, and what the model is given is, so is all that it computes.
 
     Args:
         model: without branches and loops.

@@ -7,25 +7,7 @@ from typing import Any
 from jax.extend import core
 
 from tfdbg_cli.engines.jax.twins.loops import is_inexact
-from tfdbg_cli.engines.kit.op_facts import (
-    BOUNDED,
-    FIRST,
-    MOVED,
-    MOVED_FIRST,
-    PICKED,
-    ROUNDED,
-    SPREAD,
-    SPREAD_FIRST,
-    Fact,
-    Op,
-    Value,
-    always,
-    each,
-    fits,
-    has_elements,
-    is_real,
-    keeps_bad,
-)
+from tfdbg_cli.engines.kit.op_facts import FIRST, KINDS, Fact, Op, Value, is_real, table
 
 __all__ = ["FACTS", "op_of"]
 
@@ -41,43 +23,35 @@ def _reads_all(op: Op) -> bool:
 
 
 #: By the names of primitives.
-FACTS: dict[str, Fact] = {
-    **each("complex concatenate conj copy neg", MOVED),
-    **each(
-        """
-            broadcast_in_dim layout_constraint pvary reshape reshard
-            rev sharding_constraint split squeeze transpose
-        """,
-        MOVED_FIRST,
-    ),
-    "pad": Fact(always, spreads=FIRST, when=_adds_only),
-    "dynamic_update_slice": Fact(always, spreads=slice(1, 2)),
-    **each(
-        """
-            clamp cummax cummin device_put dynamic_slice imag max min optimization_barrier real
-            scatter select_n slice sort top_k
-        """,
-        PICKED,
-    ),
-    # What is out of bounds may be filled with nan.
-    "gather": Fact(lambda op: "FILL" not in str(op.attributes.get("mode"))),
-    **each("reduce_max reduce_min", Fact(has_elements)),
-    **each("abs asinh cbrt ceil cos floor round sin", ROUNDED),
-    **each("atan erf erfc logistic sign tanh", BOUNDED),
-    **each(
-        """
-            acos add add_any asin cosh dot_general log log1p mul reduce_precision sinh sqrt
-            square sub
-        """,
-        SPREAD,
-    ),
-    # Of an infinite imaginary part 1 is left.
-    "tan": Fact(spreads=FIRST, when=is_real),
-    **each("cumprod cumsum div reduce_prod reduce_sum rem scatter-add", SPREAD_FIRST),
-    "convert_element_type": Fact(fits, spreads=FIRST, when=keeps_bad),
-    "conv_general_dilated": Fact(spreads=FIRST, when=_reads_all),
-    "integer_pow": Fact(spreads=FIRST, when=lambda op: op.attributes["y"] > 0),
-}
+FACTS = table(
+    {
+        "conv_general_dilated": Fact(spreads=FIRST, when=_reads_all),
+        "dynamic_update_slice": KINDS["moved"]._replace(spreads=slice(1, 2)),
+        # What is out of bounds may be filled with nan.
+        "gather": Fact(lambda op: "FILL" not in str(op.attributes.get("mode"))),
+        "integer_pow": Fact(spreads=FIRST, when=lambda op: op.attributes["y"] > 0),
+        "pad": KINDS["moved_first"]._replace(when=_adds_only),
+        # Of an infinite imaginary part 1 is left.
+        "tan": Fact(spreads=FIRST, when=is_real),
+    },
+    moved="complex concatenate conj copy neg",
+    moved_first="""
+        broadcast_in_dim layout_constraint pvary reshape reshard rev sharding_constraint split
+        squeeze transpose
+    """,
+    picked="""
+        clamp cummax cummin device_put dynamic_slice imag max min optimization_barrier real scatter
+        select_n slice sort top_k
+    """,
+    largest="reduce_max reduce_min",
+    rounded="abs asinh cbrt ceil cos floor round sin",
+    bounded="atan erf erfc logistic sign tanh",
+    converted="convert_element_type",
+    spread="""
+        acos add add_any asin cosh dot_general log log1p mul reduce_precision sinh sqrt square sub
+    """,
+    spread_first="cumprod cumsum div reduce_prod reduce_sum rem scatter-add",
+)
 
 
 def op_of(equation: Any) -> Op:

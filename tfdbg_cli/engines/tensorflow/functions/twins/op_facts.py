@@ -7,23 +7,7 @@ from collections.abc import Iterator
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import dtypes
 
-from tfdbg_cli.engines.kit.op_facts import (
-    BOUNDED,
-    FIRST,
-    MOVED,
-    MOVED_FIRST,
-    PICKED,
-    ROUNDED,
-    SPREAD,
-    SPREAD_FIRST,
-    Fact,
-    Op,
-    Value,
-    each,
-    fits,
-    is_real,
-    keeps_bad,
-)
+from tfdbg_cli.engines.kit.op_facts import FIRST, Fact, Op, Value, is_real, table
 from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody
 
 __all__ = ["COMPLEX", "FACTS", "FLOATING", "ops_of"]
@@ -44,34 +28,30 @@ _NAMES = {
 }
 
 #: By op type.
-FACTS: dict[str, Fact] = {
-    **each("ConcatV2 Identity Neg Pack PreventGradient Snapshot StopGradient", MOVED),
-    **each("BroadcastTo ExpandDims Pad Reshape ReverseV2 Squeeze Transpose", MOVED_FIRST),
-    **each(
-        """
-            BatchToSpaceND Concat Const DepthToSpace EnsureShape Gather GatherNd GatherV2 IdentityN
-            MatrixBandPart MatrixDiagPart MaxPool Maximum Minimum MirrorPad Relu Relu6 Relu6Grad
-            ReluGrad ResourceGather Reverse Roll Select SelectV2 Slice SpaceToBatchND SpaceToDepth
-            Split SplitV StridedSlice TensorListGetItem TensorListStack Tile TopKV2 Unpack
-        """,
-        PICKED,
-    ),
-    **each("OnesLike ZerosLike", PICKED._replace(absorbs=True)),
-    "Abs": ROUNDED,
-    **each("Ceil Cos Elu Floor Rint Round Sigmoid Sign Sin Softmax Softsign Tanh", BOUNDED),
-    **each(
-        """
-            Add AddN AddV2 BatchMatMulV2 BiasAdd L2Loss Log MatMul Mean Mul Prod Sqrt Square
-            SquaredDifference Sub Sum
-        """,
-        SPREAD,
-    ),
-    **each("FusedBatchNormV3 RealDiv", SPREAD_FIRST),
-    "Cast": Fact(fits, spreads=FIRST, when=keeps_bad),
-    # What is last isn't added to anything.
-    "Cumsum": Fact(spreads=FIRST, when=lambda op: not op.attributes["exclusive"].b),
-    "LeakyRelu": Fact(lambda op: is_real(op) and abs(op.attributes["alpha"].f) <= 1),
-}
+FACTS = table(
+    {
+        # What is last isn't added to anything.
+        "Cumsum": Fact(spreads=FIRST, when=lambda op: not op.attributes["exclusive"].b),
+        "LeakyRelu": Fact(lambda op: is_real(op) and abs(op.attributes["alpha"].f) <= 1),
+    },
+    moved="ConcatV2 Identity Neg Pack PreventGradient Snapshot StopGradient",
+    moved_first="BroadcastTo ExpandDims Pad Reshape ReverseV2 Squeeze Transpose",
+    picked="""
+        BatchToSpaceND Concat Const DepthToSpace EnsureShape Gather GatherNd GatherV2 IdentityN
+        MatrixBandPart MatrixDiagPart MaxPool Maximum Minimum MirrorPad Relu Relu6 Relu6Grad
+        ReluGrad ResourceGather Reverse Roll Select SelectV2 Slice SpaceToBatchND SpaceToDepth
+        Split SplitV StridedSlice TensorListGetItem TensorListStack Tile TopKV2 Unpack
+    """,
+    rounded="Abs",
+    bounded="Ceil Cos Elu Floor Rint Round Sigmoid Sign Sin Softmax Softsign Tanh",
+    made="OnesLike ZerosLike",
+    converted="Cast",
+    spread="""
+        Add AddN AddV2 BatchMatMulV2 BiasAdd L2Loss Log MatMul Mean Mul Prod Sqrt Square
+        SquaredDifference Sub Sum
+    """,
+    spread_first="FusedBatchNormV3 RealDiv",
+)
 
 
 def ops_of(body: FunctionBody) -> Iterator[tuple[BodyNode, Op]]:
