@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-__all__ = ["ALL", "FIRST", "KINDS", "Fact", "Op", "Search", "Value", "is_real", "table"]
+__all__ = ["ALL", "FIRST", "KINDS", "NONE", "Fact", "Op", "Search", "Value", "is_real", "table"]
 
 
 class Value(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from tfdbg_cli.engines.kit.op_facts import FIRST, KINDS, Fact, Op, Search, Value, table
+from tfdbg_cli.engines.kit.op_facts import FIRST, KINDS, NONE, Fact, Op, Search, Value, table
 from tfdbg_cli.engines.onnx.model import Model
 from tfdbg_cli.engines.onnx.values import ELEMENTS
 
@@ -64,13 +64,27 @@ def ops_of(model: Model) -> Iterator[Op]:
         yield Op(node.op_type, inputs, outputs, attributes)
 
 
+def _has_halves(model: Model) -> bool:
+    """Whether there are numbers of 16 bits."""
+    found = {ELEMENTS.get(each.type.tensor_type.elem_type) for each in model.types.values()}
+    found |= {each.dtype for each in model.weights.values()}
+    for node in model.nodes:
+        for each in node.proto.attribute:
+            found.add(ELEMENTS.get(each.i if each.name in ("to", "dtype") else each.t.data_type))
+    return not found.isdisjoint(("float16", "bfloat16"))
+
+
 def checked_names(model: Model) -> list[str]:
     """The fewest tensors that tell of all others, by the model's names, in its order.
 
     Args:
         model: without branches and loops.
     """
-    search = Search(FACTS)
+    facts: Mapping[str, Fact] = FACTS
+    if _has_halves(model):
+        # On a CPU they are computed in float32: what has no room in one gets to the next op.
+        facts = {name: fact._replace(spreads=NONE) for name, fact in FACTS.items()}
+    search = Search(facts)
     return [
         str(op.outputs[slot].key) for op in ops_of(model) for slot in reversed(search.check(op))
     ][::-1]
