@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from tfdbg_cli.engines.kit.op_facts import NONE, Fact, Op, Search
 
-__all__ = ["Call", "Computed", "Given", "OpFactsContract", "Unsupported", "ends"]
+__all__ = ["Call", "Computed", "Given", "OpFactsContract", "Unsupported"]
 
 #: How often an op is computed: twelve elements get to have all complex numbers of the ends.
 _SEEDS = 30
@@ -86,7 +86,7 @@ class Unsupported(Exception):
     """The framework doesn't compute the op for these dtypes or shapes."""
 
 
-def ends(dtype: str) -> NDArray[Any]:
+def _ends(dtype: str) -> NDArray[Any]:
     """The numbers at the ends of a dtype, and some between them."""
     kind = np.dtype(dtype)
     if kind.kind == "b":
@@ -95,7 +95,7 @@ def ends(dtype: str) -> NDArray[Any]:
         info = np.iinfo(kind)
         return np.array([info.max, info.min, 0, 1, info.max // 2], kind)
     if kind.kind == "c":
-        parts = ends(np.empty(0, kind).real.dtype.name)
+        parts = _ends(np.empty(0, kind).real.dtype.name)
         return (parts[:, None] + 1j * parts[None, :].astype(kind)).ravel().astype(kind)
     info = ml_dtypes.finfo(kind)
     some = [info.max, info.smallest_normal, info.smallest_subnormal, info.eps, 1, 100]
@@ -107,7 +107,7 @@ def ends(dtype: str) -> NDArray[Any]:
 
 def _drawn(given: Given, place: int, seed: int) -> NDArray[Any]:
     """Finite numbers; with some seeds all of the ends are among them."""
-    mixed = np.random.default_rng(place).permutation(ends(given.dtype))
+    mixed = np.random.default_rng(place).permutation(_ends(given.dtype))
     count = int(np.prod(given.shape))
     return np.resize(np.roll(mixed, -seed * count), count).reshape(given.shape)
 
@@ -188,7 +188,7 @@ class OpFactsContract(ABC):
         """Of finite operands, empty ones too, it makes nothing bad."""
         for each in (call, _emptied(call)):
             for given, computed in self._computed(name, each, map(_filler(each), range(_SEEDS))):
-                if not self._is_clean(computed.op):
+                if not self._is_called_clean(computed.op):
                     break
                 yield _Tried(given, computed, all(map(_is_clean, computed.outputs)))
 
@@ -198,11 +198,11 @@ class OpFactsContract(ABC):
         for at in places or (-1,):
             spoiled = _spoiled(call, at) if places else [_filler(call)(0)]
             for given, computed in self._computed(name, call, spoiled):
-                if not self._is_clean(computed.op):
+                if not self._is_called_clean(computed.op):
                     break
                 yield _Tried(given, computed, all(map(_is_clean, computed.outputs)))
 
-    def _is_clean(self, op: Op) -> bool:
+    def _is_called_clean(self, op: Op) -> bool:
         """Whether the table calls an op clean."""
         clean = self.facts[op.type].clean
         return clean is not None and clean(op)
