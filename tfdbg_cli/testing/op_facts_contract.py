@@ -32,8 +32,9 @@ from tfdbg_cli.engines.kit.op_facts import NONE, Fact, Op, Search
 
 __all__ = ["Call", "Computed", "Given", "OpFactsContract", "Unsupported"]
 
-#: How often an op is computed: twelve elements get to have all complex numbers of the ends.
-_SEEDS = 30
+#: How often an op is computed: twelve elements get to have all complex numbers of the ends, and
+#: most pairs of real ones.
+_SEEDS = 36
 
 
 class Given(NamedTuple):
@@ -109,7 +110,8 @@ def _drawn(given: Given, place: int, seed: int) -> NDArray[Any]:
     """Finite numbers; with some seeds all of the ends are among them."""
     mixed = np.random.default_rng(place).permutation(_ends(given.dtype))
     count = int(np.prod(given.shape))
-    return np.resize(np.roll(mixed, -seed * count), count).reshape(given.shape)
+    # Operands go on by different steps: else each would always meet the same numbers.
+    return np.resize(np.roll(mixed, -seed * (count + place)), count).reshape(given.shape)
 
 
 def _bad(dtype: str) -> list[Any]:
