@@ -18,9 +18,9 @@ from onnx_kit import FAIL, session_of
 from test_onnx_runs import debugged
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.onnx.checked import checked_names
 from tfdbg_cli.engines.onnx.engine import ENGINE
 from tfdbg_cli.engines.onnx.model import Model
+from tfdbg_cli.engines.onnx.op_facts import checked_names
 
 FAILURE = onnxruntime.capi.onnxruntime_pybind11_state.Fail
 ONE = ("Abs", "Ceil", "Exp", "Identity", "Log", "Neg", "Relu", "Sigmoid", "Softmax", "Sqrt")
@@ -84,6 +84,25 @@ def test_few_are_looked_at():
     model = ENGINE.adapt(session).model()
     # MatMul's is in Add's; Relu and Transpose make nothing bad; Exp's is in Sub's.
     assert checked_names(model) == ["a", "y"]
+
+
+@pytest.mark.parametrize("last", ["[last] y = Sub(p, x)", "[last] y = Cast<to=1>(p)"])
+def test_what_has_no_room_in_16_bits_is_found_behind_the_next_op(as_set, last):
+    as_set(level="ops")
+    kind = "float" if "Cast" in last else "float16"
+    session = session_of(
+        f"""g (float16[N] x) => ({kind}[N] z) {{
+            [product] p = Mul(x, x)
+            {last}
+            [clip] z = Sqrt(y)
+        }}"""
+    )
+    # ONNX Runtime has 90,000 there, as long as nobody looks.
+    assert np.isfinite(session.run(None, {"x": np.float16([300])})[0]).all()
+    with debugged(session, Watch(filter_name="has_inf_or_nan")) as ends:
+        session.run(None, {"x": np.float16([3])})
+        session.run(None, {"x": np.float16([300])})
+    assert [end.filter_passed for end in ends] == [False, None]
 
 
 LOG = """g (float[N] x) => (float[N] y) {

@@ -18,10 +18,10 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Profile, place_of
 from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter, Watch
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
-from tfdbg_cli.engines.onnx.checked import checked_names
 from tfdbg_cli.engines.onnx.graph import nodes_of
 from tfdbg_cli.engines.onnx.install import plain_run, straight
 from tfdbg_cli.engines.onnx.model import Model, read_model
+from tfdbg_cli.engines.onnx.op_facts import checked_names
 from tfdbg_cli.engines.onnx.optimised import optimised_nodes
 from tfdbg_cli.engines.onnx.private import ERRORS, model_source
 from tfdbg_cli.engines.onnx.profile import profiled

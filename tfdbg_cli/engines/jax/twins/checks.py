@@ -9,65 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from jax.extend import core
 
 from tfdbg_cli.engines.jax.plans.ops import SILENT
 from tfdbg_cli.engines.jax.plans.plan import called_jaxpr
 from tfdbg_cli.engines.jax.private import scan_counts, shard_map_of
 from tfdbg_cli.engines.jax.twins.loops import has_shard_map, is_inexact, is_unsure, variables
+from tfdbg_cli.engines.jax.twins.op_facts import FACTS, op_of
+from tfdbg_cli.engines.kit.op_facts import Search
 
 __all__ = ["Checked", "Checks", "checks_of"]
-
-#: Ops that make nothing bad of what is clean: what they get is looked at where it is made.
-_CLEAN = frozenset(
-    """
-        abs argmax argmin asinh atan atan2 broadcast_in_dim cbrt ceil clamp complex concatenate
-        conj copy copy_p cos cummax cummin device_put dynamic_slice dynamic_update_slice erf erfc
-        expand_dims floor imag iota is_finite layout_constraint logistic max mesh_cast min neg
-        optimization_barrier pad pcast pvary real reduce_max reduce_min reshard reshape rev round
-        scatter select_n sharding_constraint sign sin slice sort split squeeze stop_gradient tanh
-        top_k transpose
-    """.split()  # noqa: SIM905 (a line for each would be a page)
-)
-#: Those of them that compute: of large complex numbers they make what is beyond the range.
-_REAL_ONLY = frozenset(
-    {
-        "abs",
-        "asinh",
-        "atan",
-        "cbrt",
-        "cos",
-        "erf",
-        "erfc",
-        "logistic",
-        "round",
-        "sign",
-        "sin",
-        "tanh",
-    }
-)
-#: Ops with something bad in all that they make if there is something bad in one of these operands;
-#: none: in any of them. What forgets an infinity (1 / x, exp, a comparison) isn't here, nor what
-#: takes only a part.
-_HANDING_ON: dict[str, tuple[int, ...]] = dict.fromkeys(
-    """
-        abs acos add add_any asin asinh cbrt ceil complex concatenate conj copy copy_p cos cosh
-        dot_general floor log log1p log2 mul neg reduce_precision round sin sinh sqrt square sub tan
-    """.split(),  # noqa: SIM905
-    (),
-) | dict.fromkeys(
-    """
-        broadcast_in_dim conv_general_dilated convert_element_type cumprod cumsum div expand_dims
-        integer_pow layout_constraint mesh_cast pad pcast pvary reduce_prod reduce_sum rem reshape
-        reshard rev scatter-add sharding_constraint split squeeze stop_gradient transpose
-    """.split(),  # noqa: SIM905
-    (0,),
-)
-_HANDING_ON["dynamic_update_slice"] = (1,)
-#: Those dtypes have the range of the largest numbers that programs compute with, and infinities.
-_WIDE = frozenset(["float32", "float64", "complex64", "complex128"])
-_WITH_INFINITIES = _WIDE | {"bfloat16", "float16"}
 
 
 class Checked:
@@ -150,7 +101,8 @@ class _Search:
 
     def __init__(self, jaxpr: Any, told: Sequence[bool], used: Sequence[bool]) -> None:
         self._jaxpr = jaxpr
-        self._told = _chosen(jaxpr.outvars, told)
+        self._search = Search(FACTS, _chosen(jaxpr.outvars, told))
+        self._told = self._search.told
         self._used = _chosen(jaxpr.outvars, used)
         self._bodies: dict[str, Callable[[Any], Sequence[Checks]]] = {
             "cond": self._condition,
@@ -180,14 +132,7 @@ class _Search:
         bodies = self._bodies[name](equation) if name in self._bodies else ()
         if bodies:
             return Checked(equation, (), bodies)
-        floating = [at for at, each in enumerate(equation.outvars) if is_inexact(each.aval)]
-        slots = [at for at in floating if equation.outvars[at] not in self._told]
-        if _makes_nothing_bad(equation):
-            slots = []
-        self._told.update(equation.outvars[at] for at in slots)
-        if floating and all(equation.outvars[at] in self._told for at in floating):
-            self._told.update(variables(_handed_on(equation)))
-        return Checked(equation, slots)
+        return Checked(equation, self._search.check(op_of(equation)))
 
     def _condition(self, equation: Any) -> Sequence[Checks]:
         told, used = self._are_told(equation), self._are_used(equation)
@@ -253,48 +198,6 @@ def _again(
         if both == told[:count]:
             return body
         told[:count] = both
-
-
-def _makes_nothing_bad(equation: Any) -> bool:
-    name, params = equation.primitive.name, equation.params
-    if name == "gather":  # what is out of bounds may be filled with nan
-        return "FILL" not in str(params.get("mode"))
-    if name == "convert_element_type":
-        given = equation.invars[0].aval.dtype
-        is_widest = str(given) in ("float64", "complex128")
-        return str(params["new_dtype"]) in _WIDE and not is_widest
-    is_complex = any(_is_complex(each) for each in equation.invars)
-    return name in _CLEAN and not (is_complex and name in _REAL_ONLY)
-
-
-def _is_complex(variable: Any) -> bool:
-    return getattr(getattr(variable.aval, "dtype", None), "kind", "") == "c"
-
-
-def _handed_on(equation: Any) -> Sequence[Any]:
-    """Operands of which the results tell."""
-    name, params, operands = equation.primitive.name, equation.params, equation.invars
-    places = _HANDING_ON.get(name)
-    if places is None or any(0 in getattr(each.aval, "shape", ()) for each in equation.outvars):
-        return ()
-    if name == "integer_pow" and params["y"] <= 0:
-        return ()
-    is_real = not _is_complex(equation.outvars[0])
-    if name == "convert_element_type" and is_real and _is_complex(operands[0]):
-        return ()  # the imaginary parts are left out
-    if name == "pad" and any(min(low, high) < 0 for low, high, _ in params["padding_config"]):
-        return ()
-    if name == "conv_general_dilated":
-        is_dense = {*params["window_strides"], *params["rhs_dilation"]} <= {1}
-        if not is_dense or any(min(low, high) < 0 for low, high in params["padding"]):
-            return ()
-    if name == "convert_element_type":
-        is_dropped = is_inexact(operands[0].aval) and (
-            operands[0].aval.dtype.kind == "c" != np.dtype(params["new_dtype"]).kind
-        )
-        if str(params["new_dtype"]) not in _WITH_INFINITIES or is_dropped:
-            return ()
-    return [operands[at] for at in places] if places else operands
 
 
 def _chosen(operands: Sequence[Any], flags: Sequence[bool]) -> set[Any]:

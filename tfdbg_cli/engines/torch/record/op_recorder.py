@@ -25,9 +25,9 @@ from tfdbg_cli.engines.torch.private import (
     quiet,
     storage_key,
 )
-from tfdbg_cli.engines.torch.record.clean_ops import REAL
 from tfdbg_cli.engines.torch.record.generated import script_place
 from tfdbg_cli.engines.torch.record.holding import Holder
+from tfdbg_cli.engines.torch.record.op_facts import REAL
 from tfdbg_cli.engines.torch.record.op_record import (
     CLEAN_IF_INPUTS_ARE,
     FORWARD,

@@ -23,8 +23,8 @@ from tfdbg_cli.engines.torch.private import (
     storage_address,
     storage_key,
 )
-from tfdbg_cli.engines.torch.record.clean_ops import REAL
 from tfdbg_cli.engines.torch.record.generated import script_place
+from tfdbg_cli.engines.torch.record.op_facts import REAL
 from tfdbg_cli.engines.torch.record.op_log import (
     AGAIN,
     DONE,

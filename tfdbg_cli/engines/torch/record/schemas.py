@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.engines.torch.private import SCHEMA
-from tfdbg_cli.engines.torch.record.clean_ops import CLEAN
+from tfdbg_cli.engines.torch.record.op_facts import RULES
 
 __all__ = ["KNOWN", "OpFacts", "facts_of"]
 
@@ -148,7 +148,7 @@ class OpFacts:
         self.keeps_elements = qualified in _METADATA
         self.may_be_view = self.may_alias or self.keeps_elements
         self.is_fresh = not (self.may_be_view or self.has_writes)
-        self.clean = CLEAN.get(self.overload)
+        self.clean = RULES.get(self.overload)
 
     def written(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The arguments of a call that it is going to write to; lists as they are."""

@@ -19,7 +19,7 @@ from tfdbg_cli.engines.torch.private import (
     top_interpreter,
     undispatched,
 )
-from tfdbg_cli.engines.torch.record.clean_ops import REAL
+from tfdbg_cli.engines.torch.record.op_facts import REAL
 from tfdbg_cli.engines.torch.runs.suspect_check import CHECKED_DTYPES, SumChecks
 from tfdbg_cli.engines.torch.values.access import PLAIN, Access, access, is_seen
 from tfdbg_cli.engines.torch.values.layouts import undisturbed

@@ -1,8 +1,7 @@
 """Which tensors of a function have a nan or an infinity in them, told by the function itself.
 
 A sum of a tensor's elements is no number if one of them isn't. (It may also be too large for one,
-which somebody finds out who looks.) It is made of as few tensors as will do: something bad that an
-op hands on in any case is seen where it gets to.
+which somebody finds out who looks.) It is made of as few tensors as will do.
 """
 
 from __future__ import annotations
@@ -12,51 +11,17 @@ from typing import Any
 
 from tensorflow.core.framework import types_pb2
 
-from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody
+from tfdbg_cli.engines.kit.op_facts import Search
+from tfdbg_cli.engines.tensorflow.functions.bodies import FunctionBody
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
     add_constant,
     add_node,
     add_numbers,
     add_zero,
 )
+from tfdbg_cli.engines.tensorflow.functions.twins.op_facts import COMPLEX, FACTS, FLOATING, ops_of
 
 __all__ = ["Health", "to_check", "zeros"]
-
-_COMPLEX = {
-    types_pb2.DT_COMPLEX64: types_pb2.DT_FLOAT,
-    types_pb2.DT_COMPLEX128: types_pb2.DT_DOUBLE,
-}
-_FLOATING = frozenset(
-    {types_pb2.DT_BFLOAT16, types_pb2.DT_DOUBLE, types_pb2.DT_FLOAT, types_pb2.DT_HALF, *_COMPLEX}
-)
-# Of those that are clean, what computes: of large complex numbers it makes what has no room.
-_REAL_ONLY = frozenset({"Cos", "Round", "Sigmoid", "Sign", "Sin", "Tanh"})
-# What makes nothing bad of what isn't: its inputs are looked at where they are made.
-_CLEAN = frozenset(
-    """
-        Abs BatchToSpaceND BroadcastTo Ceil Concat ConcatV2 Cos DepthToSpace Elu EnsureShape
-        ExpandDims Floor Gather GatherNd GatherV2 Identity IdentityN InvertPermutation LeakyRelu
-        MatrixBandPart MatrixDiagPart Max MaxPool Maximum Min Minimum MirrorPad Neg OnesLike Pack
-        Pad PreventGradient Relu Relu6 Relu6Grad ReluGrad Reshape ResourceGather Reverse
-        ReverseV2 Rint Roll Round Select SelectV2 Sigmoid Sign Sin Slice Snapshot Softmax
-        Softsign SpaceToBatchND SpaceToDepth Split SplitV Squeeze StopGradient StridedSlice Tanh
-        TensorListGetItem TensorListStack Tile TopKV2 Transpose Unpack ZerosLike
-    """.split()  # noqa: SIM905 (a line for each would be a page)
-)
-# What gives something bad whenever one of these inputs has something bad; none: any of them.
-_HANDING_ON: dict[str, tuple[int, ...]] = dict.fromkeys(
-    """
-        Abs Add AddN AddV2 BatchMatMulV2 BiasAdd ConcatV2 Cumsum Identity L2Loss Log MatMul Mean
-        Mul Neg Pack PreventGradient Prod Snapshot Sqrt Square SquaredDifference StopGradient Sub
-        Sum
-    """.split(),  # noqa: SIM905
-    (),
-) | dict.fromkeys(
-    """
-        BroadcastTo Cast ExpandDims FusedBatchNormV3 Pad RealDiv Reshape ReverseV2 Squeeze Transpose
-    """.split(),  # noqa: SIM905
-    (0,),
-)
 
 
 def zeros(definition: Any, size: int) -> str:
@@ -71,42 +36,14 @@ def to_check(body: FunctionBody, has_arguments: bool) -> Iterator[tuple[str, int
         body: of a function.
         has_arguments: whether its arguments count.
     """
-    seen: set[tuple[str, int]] = set()  # those that are looked at, or behind which something is
-    for node in reversed(body.nodes):
-        for slot, output in enumerate(node.outputs):
-            if output.dtype not in _FLOATING or node.inner or node.name not in body.live:
-                continue
-            place = node.name, slot
-            if place not in seen:
-                if _is_clean(node, output.dtype):
-                    continue
-                seen.add(place)
-                yield output.reference, output.dtype
-            places = _HANDING_ON.get(node.op)
-            if places is not None and not _leaves_out(node):
-                seen.update(node.inputs[at] for at in places or range(len(node.inputs)))
+    search = Search(FACTS)
+    for node, op in ops_of(body):
+        for slot in search.check(op):
+            yield node.outputs[slot].reference, node.outputs[slot].dtype
     if has_arguments:
         for at, argument in enumerate(body.definition.signature.input_arg):
-            if argument.type in _FLOATING and ("", at) not in seen:
+            if argument.type in FLOATING and ("", at) not in search.told:
                 yield argument.name, argument.type
-
-
-def _is_clean(node: BodyNode, dtype: int) -> bool:
-    """Whether a node makes nothing bad of what isn't."""
-    attributes = node.definition.attr
-    if node.op == "LeakyRelu" and abs(attributes["alpha"].f) > 1:
-        return False
-    return node.op == "Const" or (
-        node.op in _CLEAN and not (dtype in _COMPLEX and node.op in _REAL_ONLY)
-    )
-
-
-def _leaves_out(node: BodyNode) -> bool:
-    """Whether what is bad in a part of its inputs doesn't show in what a node makes."""
-    attributes = node.definition.attr
-    if node.op == "Cast":  # imaginary parts
-        return attributes["SrcT"].type in _COMPLEX and attributes["DstT"].type not in _COMPLEX
-    return node.op == "Cumsum" and attributes["exclusive"].b  # the last element
 
 
 class Health:
@@ -137,10 +74,10 @@ class Health:
         """Tell of a tensor."""
         self._sources.append(reference)
         add = self._add
-        if kind in _COMPLEX:  # the magnitude may be too large, which somebody finds out who looks
+        if kind in COMPLEX:  # the magnitude may be too large, which somebody finds out who looks
             size = add("ComplexAbs", reference)
-            size.attr["T"].type, size.attr["Tout"].type = kind, _COMPLEX[kind]
-            reference, kind = f"{size.name}:y:0", _COMPLEX[kind]
+            size.attr["T"].type, size.attr["Tout"].type = kind, COMPLEX[kind]
+            reference, kind = f"{size.name}:y:0", COMPLEX[kind]
         if kind != types_pb2.DT_FLOAT:  # sums of the small types are soon too large
             cast = add("Cast", reference)
             cast.attr["SrcT"].type, cast.attr["DstT"].type = kind, types_pb2.DT_FLOAT

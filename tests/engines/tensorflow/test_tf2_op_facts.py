@@ -1,0 +1,156 @@
+"""What is said of TensorFlow's ops, tried on TensorFlow."""
+
+import functools
+import inspect
+import itertools
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import raw_ops
+
+from tfdbg_cli.engines.tensorflow.functions.bodies import read_body
+from tfdbg_cli.engines.tensorflow.functions.library import find_function
+from tfdbg_cli.engines.tensorflow.functions.twins.op_facts import FACTS, ops_of
+from tfdbg_cli.testing.op_facts_contract import Call, Computed, Given, OpFactsContract, Unsupported
+
+X, IMAGE, LINE = Given((3, 4)), Given((1, 2, 2, 4)), Given((4,))
+TRIPLE = Given((3,), "float32")
+FLOATS = ("float16", "bfloat16", "float32", "float64", "complex64")
+KINDS = (*FLOATS, "complex128", "int8", "uint16", "int32", "uint64", "bool")
+
+
+def of(name, *given, **more):
+    """A call of an op with an argument for each array."""
+    signature = inspect.signature(getattr(raw_ops, name))
+    names = [each for each in signature.parameters if each not in more][: len(given)]
+
+    def call(*arrays):
+        return getattr(raw_ops, name)(**dict(zip(names, arrays, strict=True)), **more)
+
+    return Call(given, call)
+
+
+def of_list(name, argument, **more):
+    """A call of an op with a list of arrays."""
+    return Call((X, X), lambda *arrays: getattr(raw_ops, name)(**{argument: arrays}, **more))
+
+
+def from_variable(x):
+    handle = raw_ops.VarHandleOp(dtype=x.dtype, shape=x.shape, shared_name=f"held_{x.dtype.name}")
+    raw_ops.AssignVariableOp(resource=handle, value=x)
+    return raw_ops.ResourceGather(resource=handle, indices=[2, 0], dtype=x.dtype)
+
+
+def from_list(name, x, **more):
+    held = raw_ops.TensorListFromTensor(tensor=x, element_shape=[4])
+    return getattr(raw_ops, name)(
+        input_handle=held, element_shape=[4], element_dtype=x.dtype, **more
+    )
+
+
+def normalized(is_training):
+    given = (Given((2, 2, 2, 3)), *(TRIPLE,) * 4)
+    if is_training:
+        given = (*given[:3], *(np.zeros(0, np.float32),) * 2)
+    return of("FusedBatchNormV3", *given, is_training=is_training)
+
+
+#: Op type -> its calls, where it isn't one of one array.
+CALLS = {
+    **{
+        name: [of(name, X, X)]
+        for name in (
+            *("Add", "AddV2", "Maximum", "Minimum", "Mul", "RealDiv", "Relu6Grad", "ReluGrad"),
+            *("SquaredDifference", "Sub"),
+        )
+    },
+    "AddN": [of_list("AddN", "inputs")],
+    "BatchMatMulV2": [of("BatchMatMulV2", Given((2, 3, 4)), Given((2, 4, 2)))],
+    "BatchToSpaceND": [
+        of("BatchToSpaceND", Given((4, 3)), block_shape=[2], crops=[[crop, 0]]) for crop in (0, 1)
+    ],
+    "BiasAdd": [of("BiasAdd", X, LINE)],
+    "BroadcastTo": [of("BroadcastTo", LINE, shape=[3, 4])],
+    "Cast": [
+        of("Cast", Given((12,), given), DstT=made)
+        for given, made in itertools.product(KINDS, FLOATS)
+    ],
+    "Concat": [of_list("Concat", "values", concat_dim=0)],
+    "ConcatV2": [of_list("ConcatV2", "values", axis=1)],
+    "Const": [Call((), lambda: tf.constant([[1.5, -2.0]]))],
+    "Cumsum": [
+        of("Cumsum", X, axis=axis, exclusive=exclusive, reverse=reverse)
+        for axis, exclusive, reverse in itertools.product((0, 1), (False, True), (False, True))
+    ],
+    "DepthToSpace": [of("DepthToSpace", IMAGE, block_size=2)],
+    "EnsureShape": [of("EnsureShape", X, shape=[None, 4])],
+    "ExpandDims": [of("ExpandDims", X, axis=1)],
+    "FusedBatchNormV3": [normalized(is_training) for is_training in (False, True)],
+    "Gather": [of("Gather", X, indices=[2, 0])],
+    "GatherNd": [of("GatherNd", X, indices=[[2, 1], [0, 0]])],
+    "GatherV2": [of("GatherV2", X, indices=[2, 0], axis=1)],
+    "IdentityN": [of_list("IdentityN", "input")],
+    "LeakyRelu": [of("LeakyRelu", X, alpha=alpha) for alpha in (0.2, 1.0, 3.0, -2.0)],
+    "MatMul": [of("MatMul", X, Given((4, 2)))],
+    "MatrixBandPart": [of("MatrixBandPart", X, num_lower=0, num_upper=1)],
+    "MaxPool": [
+        of("MaxPool", IMAGE, ksize=[1, 2, 2, 1], strides=[1, 1, 1, 1], padding=padding)
+        for padding in ("SAME", "VALID")
+    ],
+    **{
+        name: [of(name, X, axis=axis) for axis in ([0], [1], [0, 1])]
+        for name in ("Mean", "Prod", "Sum")
+    },
+    "MirrorPad": [of("MirrorPad", X, paddings=[[1, 0], [0, 2]], mode="REFLECT")],
+    "Pack": [of_list("Pack", "values", axis=1)],
+    "Pad": [of("Pad", X, paddings=[[1, 0], [0, 2]])],
+    "Reshape": [of("Reshape", X, shape=[-1])],
+    "ResourceGather": [Call((X,), from_variable)],
+    "Reverse": [of("Reverse", X, dims=[True, False])],
+    "ReverseV2": [of("ReverseV2", X, axis=[1])],
+    "Roll": [of("Roll", X, shift=[1], axis=[0])],
+    "Select": [of("Select", np.arange(12).reshape(3, 4) % 2 == 0, X, X)],
+    "SelectV2": [of("SelectV2", np.arange(4) % 2 == 0, X, X)],
+    "Slice": [of("Slice", X, begin=[0, 1], size=[-1, 2])],
+    "SpaceToBatchND": [of("SpaceToBatchND", X, block_shape=[2], paddings=[[1, 1]])],
+    "SpaceToDepth": [of("SpaceToDepth", IMAGE, block_size=2)],
+    "Split": [of("Split", X, axis=1, num_split=2)],
+    "SplitV": [of("SplitV", X, size_splits=[1, 3], axis=1, num_split=2)],
+    "Squeeze": [of("Squeeze", Given((3, 1)), axis=[1])],
+    "StridedSlice": [of("StridedSlice", X, begin=[0, 1], end=[3, 4], strides=[1, 2])],
+    "TensorListGetItem": [Call((X,), functools.partial(from_list, "TensorListGetItem", index=1))],
+    "TensorListStack": [Call((X,), functools.partial(from_list, "TensorListStack"))],
+    "Tile": [of("Tile", X, multiples=[2, 1])],
+    "TopKV2": [of("TopKV2", X, k=2)],
+    "Transpose": [of("Transpose", X, perm=[1, 0])],
+    "Unpack": [of("Unpack", X, num=4, axis=1)],
+}
+
+
+@functools.cache
+def traced(name, function, kinds):
+    """A function of one op, and the op as the search sees it."""
+    given = [tf.TensorSpec(shape, dtype) for shape, dtype in kinds]
+    made = tf.function(function, autograph=False).get_concrete_function(*given)
+    body = read_body(made.function_def.signature.name, find_function, {})
+    # The last one that is found is the first that is computed.
+    return made, [op for _, op in ops_of(body) if op.type == name][-1]
+
+
+class TestTensorFlowFacts(OpFactsContract):
+    facts = FACTS
+    dtypes = FLOATS
+    knows_shapes = False
+
+    def calls(self, name):
+        return CALLS[name] if name in CALLS else [of(name, X)]
+
+    def compute(self, name, call, operands):
+        try:
+            kinds = tuple((each.shape, each.dtype) for each in operands)
+            function, op = traced(name, call.more, kinds)
+            made = function(*map(tf.constant, operands))
+        except (TypeError, ValueError, tf.errors.OpError) as error:
+            raise Unsupported from error
+        outputs = [each.numpy() for each in tf.nest.flatten(made)]
+        return Computed(op, [("", at) for at in range(len(operands))], outputs)
