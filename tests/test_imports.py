@@ -1,6 +1,7 @@
 """The walls of the house: who imports whom, and what importing the package costs."""
 
 import ast
+import functools
 import json
 import subprocess
 import sys
@@ -54,12 +55,14 @@ MAY_USE = {
 }
 
 
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
+@functools.cache
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def imports_of(path):
     """The modules that a file imports anywhere, in functions and for type checkers too."""
-    for node in ast.walk(TREES[path]):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -126,7 +129,7 @@ def test_commands_need_no_import_in_a_function_to_go_round_a_circle():
         f"{path}: {each.module} in {node.name}"
         for path in MODULES
         if room_of(path) == "commands"
-        for node in ast.walk(TREES[path])
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef)
         for each in ast.walk(node)
         if isinstance(each, ast.ImportFrom) and str(each.module).startswith("tfdbg_cli")
@@ -168,7 +171,7 @@ def test_core_rooms_name_no_framework():
     for path in filter(is_core, MODULES):
         if path.relative_to(ROOT).as_posix().startswith(ABOUT_TENSORFLOW):
             continue
-        for node, text in code_of(TREES[path]):
+        for node, text in code_of(tree_of(path)):
             if text.partition(".")[0] in FRAMEWORKS:
                 wrong.append(f"{path}:{node.lineno} knows {text}")
         for module in imports_of(path):
@@ -178,9 +181,9 @@ def test_core_rooms_name_no_framework():
 
 
 def test_every_module_says_what_it_is_and_what_it_offers():
-    wrong = [f"{path} says nothing" for path, tree in TREES.items() if not ast.get_docstring(tree)]
-    for path, tree in TREES.items():
-        for node in tree.body:
+    wrong = [f"{path} says nothing" for path in MODULES if not ast.get_docstring(tree_of(path))]
+    for path in MODULES:
+        for node in tree_of(path).body:
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
                 is_root = path == ROOT / "__init__.py"
                 names = tfdbg_cli.__all__ if is_root else ast.literal_eval(node.value)
@@ -193,7 +196,7 @@ def test_every_public_method_is_described_where_it_is_first_defined():
     """What overrides another one needs no docstring of its own, if there is nothing more to say."""
     bases, described, bare = {}, {}, []
     for path in MODULES:
-        for node in ast.walk(TREES[path]):
+        for node in ast.walk(tree_of(path)):
             if not isinstance(node, ast.ClassDef):
                 continue
             bases.setdefault(node.name, set()).update(
@@ -253,7 +256,7 @@ def test_the_public_names_are_all_there():
 
 
 def test_type_checkers_know_the_public_names_from_where_they_are():
-    tree = TREES[ROOT / "__init__.py"]
+    tree = tree_of(ROOT / "__init__.py")
     known = {
         alias.asname: f"{node.module}.{alias.name}"
         for node in ast.walk(tree)

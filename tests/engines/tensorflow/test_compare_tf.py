@@ -1,5 +1,7 @@
 """Sessions of TensorFlow, and steps of TensorFlow 2, that part at a known op."""
 
+import functools
+
 import pytest
 from planted_kit import Planted, launched
 
@@ -63,7 +65,7 @@ def planted(request, tmp_path_factory):
     program = folder / "program.py"
     program.write_text(request.param)
 
-    return Planted(launched, program, folder)
+    return Planted(functools.partial(launched, modules=("tensorflow",)), program, folder)
 
 
 @pytest.mark.parametrize("planted", [_SESSION], indirect=True, ids=["session"])
