@@ -62,7 +62,7 @@ def asked_for(path: str) -> Iterator[str]:
         return
     for beginning, tests in ASKED.items():
         if path.startswith(beginning):
-            yield from (each.replace("{1}", parts[1]) for each in tests)
+            yield from (each.replace("{1}", "/".join(parts[1:2])) for each in tests)
             return
 
 

@@ -35,6 +35,8 @@ def found_by(*paths):
         ("tests/ui/ui_program.py", [[WALLS, "tests/ui"]]),
         ("tests/markers.py", [[WALLS], [QUICK]]),
         ("CHANGELOG.md", [[WALLS]]),
+        ("README.md", [["tests/docs", WALLS]]),
+        ("pyproject.toml", [[WALLS, "tests/test_lock.py"], [QUICK]]),
     ],
 )
 def test_a_change_asks_for_what_is_about_it(path, expected):
@@ -49,7 +51,8 @@ def test_a_room_asks_for_its_tests_the_quick_ones_and_the_contracts():
 
 def test_what_tests_share_asks_for_those_that_use_it():
     named, quick = found_by("tests/samples.py")
-    assert named == ["tests/fuzz/test_cut_and_flip.py", WALLS]
+    assert {"tests/fuzz/test_cut_and_flip.py", WALLS} <= set(named)
+    assert not any(name.startswith("tests/ui") for name in named)
     assert quick == [QUICK]
 
 
