@@ -3,6 +3,9 @@
 # The environment is .venv, or what VENV names.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+# The tests start the debugger by the hundred: it is compiled once, whatever a container says.
+unset PYTHONDONTWRITEBYTECODE
+
 # What PYTHON names, else one of the PATH or of pyenv: 3.11 or later, or of the version asked for.
 find_python() {
     local version="${1:-}" candidate
@@ -31,7 +34,9 @@ ensure_env() {
     fi
     if [ "$(cat "$stamp" 2>/dev/null)" != "$sum $*" ]; then
         echo "Installing into $venv: $*" >&2
-        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@" >&2
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "$@" >&2
+        # pip does so on one core, file by file; some packages have files of Python 2.
+        "$venv/bin/python" -m compileall -qq -j 0 "$venv/lib" >/dev/null 2>&1 || true
         echo "$sum $*" >"$stamp"
     fi
 }

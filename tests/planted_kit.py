@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from program_server import shared
 
 __all__ = ["Planted", "launched"]
 
 
-def launched(*arguments: str) -> tuple[int, str, str]:
-    """``python -m tfdbg_cli ARGUMENTS``: status, output, errors."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tfdbg_cli", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    return done.returncode, done.stdout, done.stderr
+def launched(*arguments: str, modules: Sequence[str] = ()) -> tuple[int, str, str]:
+    """``python -m tfdbg_cli ARGUMENTS``, with modules imported already: status, output, errors."""
+    done = shared(*modules).debugged(*arguments)
+    return done.status, done.out, done.err
 
 
 class Planted:

@@ -1,14 +1,17 @@
 """Runs many programs of one framework, which is imported once: each runs in a forked child.
 
 Started by `Programs` as a process of its own, with the names of modules to import. A request
-is a line of JSON: ``[is_debugged, [argument, ...]]``, the arguments being those of ``python`` or of
-``python -m tfdbg_cli``; the answer is ``[status, standard output, standard error]``.
+is a line of JSON: ``[is_debugged, [argument, ...], environment]``, the arguments being those of
+``python`` or of ``python -m tfdbg_cli``; the answer is ``[status, stdout, stderr]``. Debugged
+programs are children of a child that has imported the debugger, which takes most of the time of a
+small program. Plain programs have nothing of it.
 """
 
 from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import importlib
 import json
 import os
@@ -24,6 +27,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+# What `python -m tfdbg_cli` imports before the program's first line.
+_DEBUGGER = (
+    "tfdbg_cli.__main__",
+    "tfdbg_cli.front.engine_watch",
+    "tfdbg_cli.front.launcher",
+    "tfdbg_cli.sessions.debugger.debugger",
+    "tfdbg_cli.ui.plain",
+)
 
 __all__ = ["BothWays", "Done", "Programs", "environment", "shared"]
 
@@ -56,7 +68,7 @@ class Done:
 
 
 class Programs:
-    """The server, as a test uses it.
+    """The server, as a test uses it. All tests of a process share the server of some modules.
 
     Args:
         environment: of the programs.
@@ -66,13 +78,8 @@ class Programs:
     def __init__(
         self, environment: Mapping[str, str], modules: Sequence[str] = ("torch._dynamo",)
     ) -> None:
-        self._server = subprocess.Popen(
-            [sys.executable, __file__, *modules],
-            env=dict(environment),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._environment = dict(environment)
+        self._server = _server(*modules)
 
     def plain(self, *arguments: str | Path) -> Done:
         """``python ARGUMENTS``."""
@@ -84,27 +91,37 @@ class Programs:
 
     def _ask(self, is_debugged: bool, arguments: Sequence[str | Path]) -> Done:
         assert self._server.stdin is not None and self._server.stdout is not None
-        self._server.stdin.write(json.dumps([is_debugged, [str(a) for a in arguments]]) + "\n")
+        request = is_debugged, [str(each) for each in arguments], self._environment
+        self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
         return Done(*json.loads(self._server.stdout.readline()))
 
-    def close(self) -> None:
-        """End the server."""
-        self._server.communicate()
+
+@functools.cache
+def _server(*modules: str) -> subprocess.Popen[str]:
+    folder = Path(tempfile.mkdtemp(prefix="programs"))
+    process = subprocess.Popen(
+        [sys.executable, __file__, *modules],
+        env=environment(folder) | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def close() -> None:
+        process.communicate()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(close)
+    return process
 
 
 @functools.cache
 def shared(*modules: str) -> Programs:
-    """The server that all modules of a test process share; its programs have no settings."""
+    """Programs that have no settings, for all modules of a test process."""
     folder = Path(tempfile.mkdtemp(prefix="programs"))
-    made = Programs(environment(folder) | {"TF_CPP_MIN_LOG_LEVEL": "3"}, modules)
-
-    def close() -> None:
-        made.close()
-        shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(close)
-    return made
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Programs(environment(folder) | {"TF_CPP_MIN_LOG_LEVEL": "3"}, modules)
 
 
 class BothWays:
@@ -168,6 +185,67 @@ def _child(is_debugged: bool, arguments: list[str], out: IO[bytes], err: IO[byte
     os._exit(status if isinstance(status, int) else int(status is not None))
 
 
+def _done(request: str, descriptors: Sequence[int] = ()) -> str:
+    """Run a program to its end; the answer, as a line.
+
+    Args:
+        request: what is asked for.
+        descriptors: those that the program isn't to hold open.
+    """
+    is_debugged, arguments, environment = json.loads(request)
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = os.fork()
+        if not child:
+            for number in descriptors:
+                os.close(number)
+            for name in set(os.environ) - set(environment):
+                del os.environ[name]
+            os.environ.update(environment)
+            _child(is_debugged, arguments, out, err)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
+    return json.dumps([status, *texts]) + "\n"
+
+
+class _Debugger:
+    """The child that has imported the debugger, with the engines of what is imported."""
+
+    def __init__(self) -> None:
+        (asked, ask), (answer, answered) = os.pipe(), os.pipe()
+        if not os.fork():
+            os.close(ask)
+            os.close(answer)
+            self._serve(open(asked), open(answered, "w"))  # noqa: SIM115
+        os.close(asked)
+        os.close(answered)
+        self._ask, self._answer = open(ask, "w"), open(answer)  # noqa: SIM115
+        self.descriptors = ask, answer
+
+    def done(self, request: str) -> str:
+        """Run a program to its end; the answer, as a line."""
+        self._ask.write(request)
+        self._ask.flush()
+        return self._answer.readline()
+
+    def _serve(self, asked: IO[str], answered: IO[str]) -> None:
+        """Never returns."""
+        for name in _DEBUGGER:
+            importlib.import_module(name)
+        from tfdbg_cli.engines.registry import entries
+
+        for entry in entries():
+            if entry.is_imported:
+                importlib.import_module(entry.target.partition(":")[0])
+        gc.freeze()
+        for request in asked:
+            answered.write(_done(request, (asked.fileno(), answered.fileno())))
+            answered.flush()
+        os._exit(0)
+
+
 def _serve() -> None:
     for name in sys.argv[1:]:
         importlib.import_module(name)
@@ -177,18 +255,16 @@ def _serve() -> None:
         # Threads that are the first to use PyTorch's kernels, several at once, don't always get the
         # bits that others get: once in 500 times, without any debugger.
         torch.tanh(torch.nn.functional.linear(*torch.zeros(2, 6, 6), torch.zeros(6))).sum()
+    # Else each program copies all of its framework's memory to look through it.
+    gc.freeze()
+    debugger = None
     for request in sys.stdin:
-        is_debugged, arguments = json.loads(request)
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            child = os.fork()
-            if not child:
-                _child(is_debugged, arguments, out, err)
-            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            texts = []
-            for file in (out, err):
-                file.seek(0)
-                texts.append(file.read().decode(errors="replace"))
-        print(json.dumps([status, *texts]), flush=True)
+        if json.loads(request)[0]:
+            debugger = debugger or _Debugger()
+            answer = debugger.done(request)
+        else:
+            answer = _done(request, debugger.descriptors if debugger else ())
+        print(answer, end="", flush=True)
 
 
 if __name__ == "__main__":

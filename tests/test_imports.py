@@ -1,6 +1,7 @@
 """The walls of the house: who imports whom, and what importing the package costs."""
 
 import ast
+import functools
 import json
 import subprocess
 import sys
@@ -54,9 +55,14 @@ MAY_USE = {
 }
 
 
+@functools.cache
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports_of(path):
     """The modules that a file imports anywhere, in functions and for type checkers too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -71,17 +77,28 @@ def room_of(path):
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def name_of(path):
-    return str(path.relative_to(ROOT))
+#: What engines share.
+SHARED = {"base", "kit", "registry", "interface"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_rooms_import_downwards_only(path):
-    room = room_of(path)
-    for module in imports_of(path):
-        parts = module.split(".")
-        if parts[0] == "tfdbg_cli" and len(parts) > 1:
-            assert parts[1] in MAY_USE[room], f"{room} must not import {module}"
+def engine_of(module):
+    """The part of the engines' room that a module is in, if it is in one."""
+    return module.split(".")[2] if module.startswith("tfdbg_cli.engines.") else None
+
+
+def nothing(wrong):
+    """All that is wrong is told at once."""
+    wrong = list(wrong)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_rooms_import_downwards_only():
+    nothing(
+        f"{path} must not import {module}"
+        for path in MODULES
+        for module in imports_of(path)
+        if module.startswith("tfdbg_cli.") and module.split(".")[1] not in MAY_USE[room_of(path)]
+    )
 
 
 def test_the_root_holds_no_rooms_of_one_file():
@@ -94,27 +111,29 @@ def test_a_folder_can_be_looked_over():
         assert len(list(folder.glob("*.py"))) <= 21, folder
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_frameworks_are_imported_in_their_engine_only(path):
-    parts = path.relative_to(ROOT).parts
-    engine = parts[1] if parts[0] == "engines" and len(parts) > 2 else None
-    for module in imports_of(path):
-        framework = FRAMEWORKS.get(module.split(".")[0])
-        assert framework in (None, engine), f"{module} is imported outside its engine"
-        if module.startswith("tfdbg_cli.engines.") and parts[0] == "engines" and engine:
-            shared = {"base", "kit", "registry", "interface", f"{engine}_traits"}
-            assert module.split(".")[2] in {engine, *shared}, f"{module} is another engine's"
+def test_frameworks_are_imported_in_their_engine_only():
+    wrong = []
+    for path in MODULES:
+        parts = path.relative_to(ROOT).parts
+        engine = parts[1] if parts[0] == "engines" and len(parts) > 2 else None
+        for module in imports_of(path):
+            if FRAMEWORKS.get(module.split(".")[0]) not in (None, engine):
+                wrong.append(f"{path}: {module} is imported outside its engine")
+            if engine and engine_of(module) not in {None, engine, *SHARED, f"{engine}_traits"}:
+                wrong.append(f"{path}: {module} is another engine's")
+    nothing(wrong)
 
 
-COMMAND_MODULES = [path for path in MODULES if room_of(path) == "commands"]
-
-
-@pytest.mark.parametrize("path", COMMAND_MODULES, ids=name_of)
-def test_commands_need_no_import_in_a_function_to_go_round_a_circle(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.FunctionDef):
-            inner = [each for each in ast.walk(node) if isinstance(each, ast.ImportFrom)]
-            assert not [each.module for each in inner if str(each.module).startswith("tfdbg_cli")]
+def test_commands_need_no_import_in_a_function_to_go_round_a_circle():
+    nothing(
+        f"{path}: {each.module} in {node.name}"
+        for path in MODULES
+        if room_of(path) == "commands"
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef)
+        for each in ast.walk(node)
+        if isinstance(each, ast.ImportFrom) and str(each.module).startswith("tfdbg_cli")
+    )
 
 
 def test_lines_of_the_debugger_go_to_stderr_by_one_door():
@@ -147,34 +166,37 @@ def code_of(tree):
             yield node, node.value
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if is_core(path)], ids=name_of)
-def test_core_rooms_name_no_framework(path):
-    if path.relative_to(ROOT).as_posix().startswith(ABOUT_TENSORFLOW):
-        return
-    for node, text in code_of(ast.parse(path.read_text(encoding="utf-8"))):
-        root = text.partition(".")[0]
-        assert root not in FRAMEWORKS, f"{path}:{node.lineno} knows {text}"
-    for module in imports_of(path):
-        if module.startswith("tfdbg_cli.engines."):
-            assert module.split(".")[2] in {"base", "kit", "registry", "interface"}, module
+def test_core_rooms_name_no_framework():
+    wrong = []
+    for path in filter(is_core, MODULES):
+        if path.relative_to(ROOT).as_posix().startswith(ABOUT_TENSORFLOW):
+            continue
+        for node, text in code_of(tree_of(path)):
+            if text.partition(".")[0] in FRAMEWORKS:
+                wrong.append(f"{path}:{node.lineno} knows {text}")
+        for module in imports_of(path):
+            if engine_of(module) not in {None, *SHARED}:
+                wrong.append(f"{path} imports {module}")
+    nothing(wrong)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_every_module_says_what_it_is_and_what_it_offers(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert ast.get_docstring(tree)
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
-            is_root = path == ROOT / "__init__.py"
-            names = tfdbg_cli.__all__ if is_root else ast.literal_eval(node.value)
-            assert len(names) == len(set(names))
+def test_every_module_says_what_it_is_and_what_it_offers():
+    wrong = [f"{path} says nothing" for path in MODULES if not ast.get_docstring(tree_of(path))]
+    for path in MODULES:
+        for node in tree_of(path).body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+                is_root = path == ROOT / "__init__.py"
+                names = tfdbg_cli.__all__ if is_root else ast.literal_eval(node.value)
+                if len(names) != len(set(names)):
+                    wrong.append(f"{path} names something twice")
+    nothing(wrong)
 
 
 def test_every_public_method_is_described_where_it_is_first_defined():
     """What overrides another one needs no docstring of its own, if there is nothing more to say."""
     bases, described, bare = {}, {}, []
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if not isinstance(node, ast.ClassDef):
                 continue
             bases.setdefault(node.name, set()).update(
@@ -234,7 +256,7 @@ def test_the_public_names_are_all_there():
 
 
 def test_type_checkers_know_the_public_names_from_where_they_are():
-    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
+    tree = tree_of(ROOT / "__init__.py")
     known = {
         alias.asname: f"{node.module}.{alias.name}"
         for node in ast.walk(tree)
@@ -246,14 +268,15 @@ def test_type_checkers_know_the_public_names_from_where_they_are():
     assert known == homes | {"__version__": "tfdbg_cli.common.version.__version__"}
 
 
-@pytest.mark.parametrize("command", BUILTIN, ids=lambda command: command.name)
-def test_every_command_is_described(command):
-    assert command.summary.endswith(".")
-    assert "\n" not in command.summary
-    assert command.group
-    assert command.examples
-    for argument in command.arguments:
-        assert argument.summary
-        assert argument.metavar or argument.is_option
-        if argument.is_option:
-            assert all(flag.startswith("-") for flag in argument.flags)
+def test_every_command_is_described():
+    for command in BUILTIN:
+        assert command.summary.endswith("."), command.name
+        assert "\n" not in command.summary, command.name
+        assert command.group, command.name
+        assert command.examples, command.name
+        for argument in command.arguments:
+            told = command.name, argument.flags
+            assert argument.summary, told
+            assert argument.metavar or argument.is_option, told
+            if argument.is_option:
+                assert all(flag.startswith("-") for flag in argument.flags), told

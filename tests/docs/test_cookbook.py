@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,10 +20,8 @@ FOLDERS = ("--dump-root", "--dump-dir", "--against")
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    made = Programs(environment(tmp_path_factory.mktemp("programs")))
-    yield made
-    made.close()
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    return Programs(environment(tmp_path_factory.mktemp("programs")))
 
 
 class Call(NamedTuple):

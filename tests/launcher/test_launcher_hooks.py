@@ -52,8 +52,20 @@ def model(features, labels, mode):
 def data():
     return tf.data.Dataset.from_tensors(({"x": np.ones(2)}, np.ones(1))).repeat()
 
-tf.estimator.Estimator(model, model_dir="model").train(data, steps=6)
+tf.estimator.Estimator(model, model_dir=f"{__file__}-model").train(data, steps=6)
 """
+
+
+@pytest.fixture
+def start(runner):
+    """Runs a program in a copy of a process that has imported TensorFlow: debugged, or plain."""
+
+    def done(program, *arguments, options=None):
+        script = runner.write("s.py", program)
+        debugged = () if options is None else ("-m", "tfdbg_cli", "--batch", *options)
+        return runner.forked(("tensorflow",), *debugged, script, *arguments)
+
+    return done
 
 
 def has_estimator():
@@ -71,11 +83,10 @@ def has_estimator():
     ],
     ids=["monitored", "estimator"],
 )
-def test_the_run_that_a_nan_hook_ends_is_shown(runner, program):
-    runner.write("s.py", program)
+def test_the_run_that_a_nan_hook_ends_is_shown(start, program):
     commands = ("-c", "run -f has_inf_or_nan", "-c", "run_info", "-c", "lt -f has_inf_or_nan")
-    done = runner.tfdbg("--batch", *commands, "s.py")
-    plain = runner.python("s.py")
+    done = start(program, options=commands)
+    plain = start(program)
     assert done.status == plain.status == 1
     assert done.stderr.splitlines()[-1] == plain.stderr.splitlines()[-1]
     assert "NanLossDuringTrainingError: NaN loss during training." in done.stderr
@@ -86,11 +97,10 @@ def test_the_run_that_a_nan_hook_ends_is_shown(runner, program):
     assert "loss:0" in done.stdout.partition("--- lt -f has_inf_or_nan ---")[2]
 
 
-def test_a_keras_callback_that_raises(runner):
-    runner.write("s.py", KERAS)
+def test_a_keras_callback_that_raises(start):
     commands = ("-c", "run", "-c", "run", "-c", "lt", "-c", "run")
-    done = runner.tfdbg("--batch", *commands, "s.py")
-    plain = runner.python("s.py")
+    done = start(KERAS, options=commands)
+    plain = start(KERAS)
     assert done.status == plain.status == 1
     assert done.stderr.splitlines()[-1] == plain.stderr.splitlines()[-1] == "RuntimeError: too bad"
     _, _, last = done.stdout.partition("run-end: run #2")
@@ -131,10 +141,9 @@ globals()[sys.argv[1]]()
 
 
 @pytest.mark.parametrize("kind", ["plain", "monitored", "supervised"])
-def test_the_threads_of_queue_runners_neither_stop_nor_count(runner, kind):
-    runner.write("s.py", QUEUES)
+def test_the_threads_of_queue_runners_neither_stop_nor_count(start, kind):
     count = 4 if kind == "plain" else 3  # the program's own initialization is a run
-    done = runner.tfdbg("--batch", "-c", f"run -t {count}", "-c", "run", "s.py", kind)
+    done = start(QUEUES, kind, options=("-c", f"run -t {count}", "-c", "run"))
     assert done.status == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line]
     assert lines == ["2", "2", f"--- run-end: run #{count}: 1 fetch (batch:0); 0 feeds ---", "2"]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import IS_LONG
 
 from tfdbg_cli.tensors.cells import ElementFormat, cells_for
 from tfdbg_cli.tensors.formatting import TensorView
@@ -75,7 +76,7 @@ def searches(draw):
     return view, texts, "".join(one if one in kept else re.escape(one) for one in letters)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300 if IS_LONG else 100, deadline=None)
 @given(searches())
 def test_numbers_are_found_on_the_lines_that_show_them(search):
     view, texts, pattern = search

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from causes_cases import LOCAL, Case
 from causes_kit import Told, cases_of, told
@@ -43,11 +41,9 @@ for name, compute in [
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Told:
     folder = tmp_path_factory.mktemp("causes")
-    programs = Programs(environment(folder), ("jax",))
-    yield told(programs, folder, "jax", _PROGRAM)
-    programs.close()
+    return told(Programs(environment(folder), ("jax",)), folder, "jax", _PROGRAM)
 
 
 @pytest.mark.parametrize("case", cases_of("jax"))

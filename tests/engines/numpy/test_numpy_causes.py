@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from causes_cases import LOCAL, Case
 from causes_kit import Told, cases_of, told
@@ -39,11 +37,9 @@ with tf.Session() as session:
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Told:
     folder = tmp_path_factory.mktemp("causes")
-    programs = Programs(environment(folder), ("numpy",))
-    yield told(programs, folder, "numpy", _PROGRAM)
-    programs.close()
+    return told(Programs(environment(folder), ("numpy",)), folder, "numpy", _PROGRAM)
 
 
 @pytest.mark.parametrize("case", cases_of("numpy"))

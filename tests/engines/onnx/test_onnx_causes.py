@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from causes_cases import LOCAL, Case
 from causes_kit import Told, cases_of, told
@@ -55,11 +53,9 @@ for name, text in [
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Told:
     folder = tmp_path_factory.mktemp("causes")
-    programs = Programs(environment(folder), ("onnx", "onnxruntime"))
-    yield told(programs, folder, "onnx", _PROGRAM)
-    programs.close()
+    return told(Programs(environment(folder), ("onnx", "onnxruntime")), folder, "onnx", _PROGRAM)
 
 
 @pytest.mark.parametrize("case", cases_of("onnx"))

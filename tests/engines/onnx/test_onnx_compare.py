@@ -53,7 +53,8 @@ def screens(tmp_path_factory):
     given = (str(folder / "inputs.npz"), *map(str, names))
     status, _, err = launched(*kept, str(onnx), *runs, str(running), *given)
     assert status == 0, err
-    status, _, err = launched(*kept, str(torch), "-c", "run", "-c", "run", str(EXAMPLE))
+    run_twice = ("-c", "run", "-c", "run", str(EXAMPLE))
+    status, _, err = launched(*kept, str(torch), *run_twice, modules=("torch._dynamo",))
     assert status == 0, err
     asked = [f"compare {onnx}/run_00000{number + 1}" for number in range(len(names))]
     asked += [f"{asked[2]} -a", f"{asked[0]} pow"]

@@ -57,13 +57,17 @@ for number in range(2):
 """
 
 
+def with_tensorflow(*arguments):
+    return launched(*arguments, modules=("tensorflow",))
+
+
 @pytest.fixture(scope="module")
 def planted(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("planted")
     program = folder / "program.py"
     program.write_text(request.param)
 
-    return Planted(launched, program, folder)
+    return Planted(with_tensorflow, program, folder)
 
 
 @pytest.mark.parametrize("planted", [_SESSION], indirect=True, ids=["session"])
@@ -86,7 +90,7 @@ def test_a_session_beside_a_function(tmp_path, variant, where):
         program = tmp_path / f"{name}.py"
         program.write_text(text)
         (tmp_path / name).mkdir()
-        kept[name] = Planted(launched, program, tmp_path / name, runs=2).kept(which)
+        kept[name] = Planted(with_tensorflow, program, tmp_path / name, runs=2).kept(which)
     # The first run of the session has made the variables.
     first, second = kept["session"] / "run_000002", kept["function"] / "run_000001"
     _, out, err = launched("--batch", "--dump-dir", str(first), "-c", f"compare {second}")

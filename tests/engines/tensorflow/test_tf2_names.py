@@ -132,10 +132,7 @@ def test_keras_on_pytorch_goes_to_pytorch(tmp_path):
     pytest.importorskip("torch")
     home = environment(tmp_path / "home")
     programs = Programs({**home, "KERAS_BACKEND": "torch", "TF_CPP_MIN_LOG_LEVEL": "3"}, ())
-    try:
-        both = Both(programs, tmp_path)
-        done = both.debugged(both.write(_LAYERS.format(options="")), "run", "lt")
-    finally:
-        programs.close()
+    both = Both(programs, tmp_path)
+    done = both.debugged(both.write(_LAYERS.format(options="")), "run", "lt")
     assert "training run #1: Sequential.train_step" in done.out
     assert {"dense.inner/mm", "net/dense/inner/kernel"} <= {*listed(done.out)}

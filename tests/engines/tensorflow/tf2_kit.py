@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -102,12 +101,10 @@ def _lines(done: Done) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     """Runs programs in a process that has imported TensorFlow and Keras."""
     home = environment(tmp_path_factory.mktemp("programs"))
-    made = Programs({**home, "TF_CPP_MIN_LOG_LEVEL": "3"}, ("tensorflow", "keras"))
-    yield made
-    made.close()
+    return Programs({**home, "TF_CPP_MIN_LOG_LEVEL": "3"}, ("tensorflow", "keras"))
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -147,12 +146,10 @@ def nodes(out: str, run: int = 0) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Programs, Path]]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> tuple[Programs, Path]:
     """Runs programs in a process that has imported PyTorch."""
     folder = tmp_path_factory.mktemp("breakers")
-    programs = Programs(environment(folder))
-    yield programs, folder
-    programs.close()
+    return Programs(environment(folder)), folder
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """What several modules share. Without PyTorch there is nothing to test in this folder."""
 
 import importlib.util
-from collections.abc import Iterator
 
 import pytest
 from breakers_kit import both, server
@@ -14,8 +13,6 @@ if importlib.util.find_spec("torch") is None:
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     """Runs programs in a process that has imported PyTorch; a module has settings of its own."""
-    made = Programs(environment(tmp_path_factory.mktemp("programs")))
-    yield made
-    made.close()
+    return Programs(environment(tmp_path_factory.mktemp("programs")))

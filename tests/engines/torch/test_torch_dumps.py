@@ -1,15 +1,13 @@
 """Dumps of PyTorch runs on disk: the same offline as live, and in TensorFlow's own reader."""
 
 import json
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[3]
+from program_server import Programs, environment
 
 PROGRAM = """\
 import sys
@@ -92,23 +90,12 @@ def look(folder, path, *commands):
 
 def call(folder, *options, commands, program, status=0):
     given = [part for command in commands for part in ("-c", command)]
-    done = subprocess.run(
-        [sys.executable, "-m", "tfdbg_cli", "--batch", *options, *given, *program],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "XDG_CONFIG_HOME": str(folder),
-            "XDG_STATE_HOME": str(folder),
-            "COLUMNS": "160",
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    # Who looks at a dump has no PyTorch.
+    programs = Programs(environment(folder) | {"COLUMNS": "160"}, ("torch",) if program else ())
+    done = programs.debugged("--batch", *options, *given, *program)
     if status is not None:
-        assert done.returncode == status, done.stderr + done.stdout
-    return done.stdout
+        assert done.status == status, done.err + done.out
+    return done.out
 
 
 def sections(printed):

@@ -1,8 +1,6 @@
 """Runs that the program itself cuts short."""
 
 import re
-import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -33,23 +31,17 @@ GUARDED_LOOP = """
     [("sys.exit(3)", 3), ("break", 0), ("raise FloatingPointError('loss')", 1)],
     ids=["exit", "break", "raise"],
 )
-def test_the_program_stops_at_a_bad_loss_before_we_do(tmp_path, reaction, status):
+def test_the_program_stops_at_a_bad_loss_before_we_do(tmp_path, programs, reaction, status):
     script = tmp_path / "guarded.py"
     script.write_text(textwrap.dedent(GUARDED_LOOP.format(reaction=reaction)))
     commands = ["-c", "run -f has_inf_or_nan", "-c", "run_info"]
-    done = subprocess.run(
-        [sys.executable, "-m", "tfdbg_cli", "--batch", *commands, str(script)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr
-    assert "training run #4" in done.stdout
-    assert "log:0" in done.stdout
-    assert "Unfinished:" in done.stdout
-    assert "no tensor passed" not in done.stderr
-    assert ("FloatingPointError: loss" in done.stderr) == (status == 1)
+    done = programs.debugged("--batch", *commands, script)
+    assert done.status == status, done.err
+    assert "training run #4" in done.out
+    assert "log:0" in done.out
+    assert "Unfinished:" in done.out
+    assert "no tensor passed" not in done.err
+    assert ("FloatingPointError: loss" in done.err) == (status == 1)
 
 
 INTERRUPTED_LOOP = """
