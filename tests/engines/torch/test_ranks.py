@@ -37,7 +37,7 @@ def environment(tmp_path_factory):
 
 def ran(environment, *command):
     return subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=120, check=False
+        command, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
 
 
@@ -53,7 +53,7 @@ def at_terminal(environment, *command):
         list(command[1:]),
         env=environment,
         encoding="utf-8",
-        timeout=60,
+        timeout=300,
         dimensions=(100, 160),
     )
     try:
@@ -287,7 +287,7 @@ def test_the_others_go_on_when_the_leader_dies(environment):
     # The other one is rank 0, whose store outlives the leader.
     with pair(environment, 1) as (leader, other):
         leader.kill(signal.SIGKILL)
-        printed, _ = other.communicate(timeout=60)
+        printed, _ = other.communicate(timeout=300)
         assert other.returncode == 0, printed
         assert "rank 0 is done" in printed
         # It may be gone before the other one has come to it.
@@ -320,7 +320,7 @@ def test_runs_that_only_one_rank_has_hold_nobody_up(environment):
         leader.expect("tfdbg> ")
         leader.sendline("exit --detach")
         leader.expect("rank 0 is done")
-        printed, _ = other.communicate(timeout=60)
+        printed, _ = other.communicate(timeout=300)
         assert other.returncode == 0, printed
         assert "rank 1 is done" in printed
 
@@ -339,5 +339,5 @@ def test_a_ctrl_c_while_a_rank_is_waited_for_shows_the_run_without_it(environmen
         leader.sendline("exit --detach")
         leader.expect("rank 0 is done")
         come.touch()
-        printed, _ = other.communicate(timeout=60)
+        printed, _ = other.communicate(timeout=300)
         assert other.returncode == 0, printed
