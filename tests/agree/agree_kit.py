@@ -25,8 +25,8 @@ _SECONDS = 900
 _LIST = "dumped tensor(s) passing filter"
 _TABLE = r"""
 import json
-from tfdbg_cli.engines.torch.record.clean_ops import CLEAN
-print(json.dumps(sorted(CLEAN)))
+from tfdbg_cli.engines.torch.record.op_facts import RULES
+print(json.dumps(sorted(RULES)))
 """
 # What depends on random numbers, or on memory.
 _NO_TABLE = re.compile(r"bernoulli|rand|new_|backward|^(eye|ones|zeros)$")

@@ -67,13 +67,14 @@ def say(n, arrays):
 _TORCH_HEAD = (
     _INPUTS
     + """
+import math
 import pathlib
 import threading
 import torch
 from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(r"{tests}") / "engines" / "torch"))
-from test_clean_ops import _calls
+from test_torch_op_facts import CALLS, LINE, X, Given, of
 
 torch.set_num_threads(1)
 INDEX = torch.tensor([0, 3, 1, 1])
@@ -93,10 +94,20 @@ def fit(value, like):
 
 def aten(name, at, a, b):
     plain, _, variant = name.partition(".")
-    calls = _calls(name, a.clone(), b, a > b, INDEX)
-    args = calls[at % len(calls)]
-    more = {{"stable": True}} if name == "sort.stable" else {{}}
-    return fit(getattr(getattr(torch.ops.aten, plain), variant or "default")(*args, **more), a)
+    calls = CALLS.get(name, [of(X), of(LINE)])
+    args, more = calls[at % len(calls)].more
+    given = iter([a, b, a, b])
+
+    def filled(value):
+        if isinstance(value, list):
+            return [*map(filled, value)]
+        if not isinstance(value, Given):
+            return torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
+        made = next(given).reshape(-1)[: math.prod(value.shape)].reshape(value.shape)
+        return made.nan_to_num(0, 9, -9).long() if value.dtype else made.clone()
+
+    operator = getattr(getattr(torch.ops.aten, plain), variant or "default")
+    return fit(operator(*map(filled, args), **more), a)
 
 
 def told(n, out):

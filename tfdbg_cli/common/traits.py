@@ -48,7 +48,7 @@ class OpRoles:
         batches: they bring in data from outside, whatever they are given; a run's inputs.
         meanings: op type -> what it computes: ``log``, ``log1p``, ``sqrt``, ``rsqrt``, ``asin``,
             ``acos``, ``atanh``, ``acosh``, ``erfinv``, ``logit``, ``gamma`` (the logarithm of it,
-            and what has its poles), ``sinh`` (and cosh), ``div``, ``mod``, ``reciprocal``, ``pow``,
+            and what has its poles), ``sinh``, ``cosh``, ``div``, ``mod``, ``reciprocal``, ``pow``,
             ``exp``, ``exp2``, ``add``, ``sub``, ``mul``, ``square``, ``cast``, ``linear`` (sums of
             products), ``sum``, ``max``, ``norm``, ``addcdiv`` (a sum with a quotient),
             ``sqrt_grad`` (of the root and what comes back to it), ``sqrt_backward``,

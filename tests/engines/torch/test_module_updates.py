@@ -77,7 +77,7 @@ def test_a_weight_that_was_bad_from_the_start_isnt_blamed_on_the_update(name, pr
     number = re.compile(r"run-end: training run #(\d+)")
     assert number.findall(done.out) == number.findall(exact.out) != []
     assert first_bad(done) == first_bad(exact) == "nan 0.weight:0"
-    assert "it came in with the weights (0.weight:0)" in done.out
+    assert "it came in with the weights (0.weight:0, row 41)" in done.out
     assert "The update made it" not in done.out
     if name == "origin_of_nonfinite":
         assert all_bad(done) == all_bad(exact)
