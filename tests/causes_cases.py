@@ -537,7 +537,7 @@ CASES = (
     ),
     Case(
         "squares inside of a norm",
-        r"squares of numbers up to .* leave float32 inside of native_layer_norm: its limit",
+        r"squares of numbers up to .* leave float32 inside of (native_)?layer_norm: its limit",
         torch="F.layer_norm(x * 1e25, (3,))",
     ),
     Case(

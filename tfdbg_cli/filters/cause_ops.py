@@ -263,6 +263,8 @@ def _all_masked(x: Array) -> Array:
     return np.asarray(np.logical_or.reduce(rows, axis=0)) if rows else masked
 
 
+# What PyTorch ignores where a program says nothing else.
+_IGNORED = -100
 # Of larger matrices no singular values are computed; and how close equal ones are.
 _LARGEST, _CLOSE = 1 << 16, 1e-6
 _NODE = re.compile(r"(\w+?)Backward\d*")
@@ -316,11 +318,10 @@ def _labels(lineage: TensorLineage, node: Node, made: Array, given: Sequence[Arr
     is_of_none = any(each is not None and not each.any() for each in weights)
     if not is_of_none and len(node.inputs) > 1:
         labels = [value_of(each) for each in lineage.dump.by_tensor(node.inputs[1])]
-        ignored = [each for each in node.attributes.values() if re.fullmatch(r"-\d+", each)]
+        told = [int(each) for each in node.attributes.values() if re.fullmatch(r"-\d+", each)]
+        ignored = (*told, _IGNORED)[0]
         is_of_none = any(
-            isinstance(each, np.ndarray) and (each == int(ignored[0])).all()
-            for each in labels
-            if ignored
+            isinstance(each, np.ndarray) and (each == ignored).all() for each in labels
         )
     return "the mean over labels that are all ignored, or of weight 0" if is_of_none else ""
 
@@ -348,11 +349,18 @@ _INSIDE_OPS: Mapping[str, _Find] = {
     **dict.fromkeys(
         (
             *("native_layer_norm", "native_group_norm", "native_batch_norm", "mse_loss"),
-            *("_native_batch_norm_legit", "var", "std", "var_mean", "std_mean"),
+            *("_native_batch_norm_legit", "var", "std", "var_mean", "std_mean", "layer_norm"),
+            *("group_norm", "batch_norm", "instance_norm"),
         ),
         _squares,
     ),
-    **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), _labels),
+    **dict.fromkeys(
+        (
+            *("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss2d", "nll_loss_nd"),
+            "cross_entropy_loss",
+        ),
+        _labels,
+    ),
     "_weight_norm_interface": _weight_norm,
     "binary_cross_entropy_backward": _saturated,
     "BinaryCrossEntropyBackward0": _saturated,

@@ -268,7 +268,7 @@ class _Kinds:
         """
         largest = largest_number(datum.dtype)
         computed = self._lineage.roles.computes(node.op_type)
-        if bad.pos_inf or largest is None or computed in _COMPUTING - _ADDING - {"mul"}:
+        if bad.pos_inf or largest is None or computed not in _ADDING | {"mul"}:
             return False
         if any(float(number) < -largest for number in _numbers_in(node)):
             return True

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch_kit import capture
 
+from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.engines.kit.op_facts import Op, Value
 from tfdbg_cli.engines.torch.record.op_facts import FACTS
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts
@@ -143,3 +144,10 @@ def test_only_what_may_be_bad_is_summed():
         x = torch.ones(3).mul(2)
         x.relu().clone().tanh().neg().mul(2)
     assert [record.name for record in seen] == ["mul", "mul_1"]
+
+
+def test_what_reasons_and_origins_know_of_are_operators():
+    roles = op_roles("torch")
+    nodes = {name for name in roles.meanings if name.endswith("Backward0")}
+    known = {*roles.meanings, *roles.choosing, *roles.placing, *roles.replacing} - nodes
+    assert not [name for name in sorted(known) if not hasattr(torch.ops.aten, name)]
