@@ -2,11 +2,13 @@
 
 import copy
 import re
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from tfdbg_cli.commands.graph.verdict import verdict
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
@@ -16,6 +18,7 @@ from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.profile import CodeLine, Profile, ProfileEntry
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump
 from tfdbg_cli.dumps.run_folder.writer import write_run_folder
+from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
 from tfdbg_cli.dumps.sources import Sources
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 
@@ -308,3 +311,20 @@ def test_times_are_those_of_all_ranks():
     assert (device.name, found.node, found.place.line) == ("rank_1/CPU:0", "rank_1/log", 7)
     assert (found.start, found.op_time, found.exec_time) == (3, 20, 25)
     assert JoinedDump({0: rank_dump(0)}).profile() is None
+
+
+def test_the_verdict_has_the_loss_of_the_rank_in_which_it_began():
+    parts = {0: rank_dump(0), 1: rank_dump(10, bad=True)}
+    for rank, part in parts.items():
+        tracks = Tracks()
+        for run in (1, 2):
+            tracks.note(LOSS, run, 10.0 * rank + run)
+        part.set_run_info(replace(part.run_info(), tracks=tracks))
+    joined = JoinedDump(parts, 0)
+    (begin,) = joined.by_tensor("rank_1/log:0")
+    text = [line.text for line in verdict(joined, begin)]
+    assert [line for line in text if line.startswith("Loss")] == [
+        "Loss of rank 1:  ▁█  12 at run 2  "
+    ]
+    (own,) = joined.by_tensor("rank_0/log:0")
+    assert any(line.text.startswith("Loss:  ▁█  2 at run 2") for line in verdict(joined, own))

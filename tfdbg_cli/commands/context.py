@@ -132,7 +132,7 @@ class Context:
         if self.extra.setdefault("loss is told", False):
             return []
         self.extra["loss is told"] = True
-        return loss_lines(self.tracks or self.run_info.tracks, self.width)
+        return loss_lines(self.tracks or self.run_info.tracks, width=self.width)
 
     def need_dump(self) -> Dump:
         """The dump.

@@ -21,6 +21,7 @@ from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.run_folder.digests import Digest
 from tfdbg_cli.dumps.run_info import RunError, RunInfo
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import Sources
 from tfdbg_cli.dumps.tables import Tables
 
@@ -140,6 +141,15 @@ class Dump(ABC):
     def run_info(self) -> RunInfo | None:
         """Fetches and feeds of the run, or ``None`` where unknown."""
         return None
+
+    def tracks_of(self, node: str) -> tuple[Tracks | None, str]:
+        """The numbers over runs where a node was computed, and where that was: ``of rank 1``.
+
+        Empty: where the run's own account comes from.
+        """
+        del node
+        info = self.run_info()
+        return (info.tracks if info is not None else None), ""
 
     def profile(self) -> Any:
         """Timings per node, where the engine measured them."""

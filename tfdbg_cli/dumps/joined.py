@@ -12,6 +12,7 @@ from tfdbg_cli.dumps.dump import Datum, Dump, RunError, RunInfo
 from tfdbg_cli.dumps.feeds import LazyFeeds
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.profile import Profile, ProfileEntry
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import Sources
 
 __all__ = ["RANK_NAME", "JoinedDatum", "JoinedDump", "part_of", "rank_name"]
@@ -208,6 +209,12 @@ class JoinedDump(Dump):
             filter_name=filters[0] if filters else "",
             error=_error(infos, self._own),
         )
+
+    def tracks_of(self, node: str) -> tuple[Tracks | None, str]:
+        rank = part_of(node)[0]
+        if rank is None or rank == self._own or rank not in self.parts:
+            return super().tracks_of(node)
+        return self.parts[rank].tracks_of("")[0], f"of rank {rank}"
 
     def profile(self) -> Profile | None:
         """The timings of all; when ops began counts from the first one of each rank."""

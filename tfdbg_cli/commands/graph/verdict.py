@@ -49,8 +49,7 @@ def verdict(dump: Dump, begin: Datum, width: int = 80, columns: int = UNBROKEN) 
         columns: that a sentence may fill before it is broken.
     """
     made = _Verdict(dump, begin)
-    info = dump.run_info()
-    loss = loss_lines(info.tracks, width) if info is not None else []
+    loss = loss_lines(*dump.tracks_of(begin.node_name), width=width)
     before = wrapped([*made.head(), *made.reason()], columns, _INDENT)
     behind = wrapped([*made.inputs(), *made.aftermath()], columns, _INDENT)
     return [*before, *made.place(), *behind, *loss]

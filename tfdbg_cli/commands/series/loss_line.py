@@ -37,11 +37,12 @@ def spark_spans(text: str) -> list[Span]:
     return spans
 
 
-def loss_lines(tracks: Tracks | None, width: int = 80) -> list[Line]:
+def loss_lines(tracks: Tracks | None, whose: str = "", width: int = 80) -> list[Line]:
     """A line with the loss up to now; none where fewer than two runs have told it.
 
     Args:
         tracks: the numbers over runs.
+        whose: they are, if of another process (``of rank 1``), whose curve can't be asked for.
         width: columns that the line may fill.
     """
     if tracks is None:
@@ -57,7 +58,8 @@ def loss_lines(tracks: Tracks | None, width: int = 80) -> list[Line]:
     if not math.isfinite(last) and finite.size and width >= _WIDE:
         before = number_text(points.values[finite[-1]])
         words.append(Span(f", {before} at run {points.runs[finite[-1]]}"))
-    head, tail = Span("Loss:  ", "bold"), Span("plot", "link", Link(f"plot {LOSS}"))
+    head = Span(f"Loss {whose}:  " if whose else "Loss:  ", "bold")
+    tail = Span("") if whose else Span("plot", "link", Link(f"plot {LOSS}"))
     taken = sum(len(span.text) for span in (head, *words, tail)) + 4
     blocks = sparkline(points.values, min(max(width - taken, _LEAST), _MOST))
     return [line(head, *spark_spans(blocks), "  ", *words, "  ", tail)]
