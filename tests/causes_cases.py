@@ -8,9 +8,10 @@ of zeros and one of -inf.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
-__all__ = ["CASES", "LOCAL", "Case"]
+__all__ = ["CASES", "LOCAL", "Case", "table"]
 
 
 class Case(NamedTuple):
@@ -696,3 +697,23 @@ LOCAL = (
         jax="w.astype(int) * 2**30 * 4",
     ),
 )
+
+ENGINES = ("numpy", "torch", "tensorflow", "jax", "onnx")
+
+
+def table() -> str:
+    """The cases in words, as docs/why.md has them: each a row, with the engines that compute it."""
+    rows = [
+        "| case | reason | NumPy engine | PyTorch | TensorFlow | JAX | ONNX |",
+        f"|{'---|' * 7}",
+    ]
+    for case in (*CASES, *LOCAL):
+        said = re.sub(r"\\(.)", r"\1", case.says.removesuffix("$").replace("(native_)?", ""))
+        shown = f"`{said}`" if said else "none" if case in CASES else "it is no origin"
+        marks = [" yes |" if getattr(case, engine) else "  |" for engine in ENGINES]
+        rows.append(f"| {case.name} | {shown.replace('|', ' or ')} |{''.join(marks)}")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    print(table())
