@@ -8,6 +8,7 @@ import pytest
 from stops_kit import Shell, dumps_of, link_of, program_file
 
 from tfdbg_cli.commands.context import TENSOR_MODES
+from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump
 from tfdbg_cli.dumps.run_folder.writer import write_run_folder
 
@@ -434,3 +435,36 @@ def test_run_folders_keep_every_kind(kinds, tmp_path):
     kept, live = Shell(RunFolderDump(tmp_path / "run"), "offline"), Shell(kinds)
     for name in ("net/div", "fine", "coarse", "pair", "levels", "sparse", "nested"):
         assert kept.lines(f"pt {name}") == live.lines(f"pt {name}")
+
+
+KEYS = ("my key", "my_key", "a+b=c", "p@1 50%", "tête", "层", "σ")
+OWN_KEYS = f"""
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleDict({{key: nn.Linear(2, 2) for key in {KEYS}}})
+
+    def forward(self, x):
+        for part in self.parts.values():
+            x = part(x)
+        return x
+
+
+Model()(torch.ones(1, 2))
+"""
+
+
+def test_names_are_the_keys_of_the_state_dict_whatever_they_are_made_of(tmp_path):
+    (dump,) = dumps_of(program_file(tmp_path, OWN_KEYS))
+    names = {datum.node_name for datum in dump.data()}
+    shell = Shell(dump)
+    for key in KEYS:
+        assert f"parts.{key}.weight" in names
+        name = f"parts.{key}/addmm"
+        assert f"Node {name}" in shell.text(f"ni {quoted(name)}")
+        assert f'Tensor "{name}:0:' in shell.text(f"pt {quoted(f'{name}:0')}")
+        assert f"{name}:0" in shell.text(f"lt -n {quoted(f'^{re.escape(name)}')}")

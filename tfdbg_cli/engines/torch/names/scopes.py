@@ -19,7 +19,7 @@ __all__ = ["Leaf", "ModuleName", "Names", "legal"]
 
 # Wraps a module without being a part of the model, and has it in the attribute `module`.
 _PARALLEL = {"DataParallel", "DistributedDataParallel", "DistributedDataParallelCPU"}
-_STRANGE = re.compile(r"[^\w.\-]")
+_STRANGE = re.compile(r"[^ \w.\-+@%&=~]")
 # How many variables, and how many levels of lists and objects, are searched for a name.
 _MOST_VARIABLES = 500
 
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 def legal(name: str) -> str:
-    """A text as a part of a node's name, as TensorFlow's readers accept it."""
+    """A text as a part of a node's name, without what means something in names or lists of them."""
     return _STRANGE.sub("_", name) or "_"
 
 
