@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 STUB = '#!/bin/sh\necho "$(basename $0) $* $TFDBG_TESTS_LONG" >>told\nexit ${STATUS:-0}\n'
 PARTS = ["long", "strict", "random", "versions", "fate", "made", "faults", "limits", "soak"]
-PARTS += ["fuzz", "mutate"]
+PARTS += ["fuzz", "agree", "mutate"]
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def night(tmp_path):
     (tmp_path / "tests" / "test_other.py").write_text("import os\n")
     for name in ("nightly", "_env.sh"):
         shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts")
-    for name in ("test", "fate", "faults", "soak", "fuzz", "mutate"):
+    for name in ("test", "fate", "faults", "soak", "fuzz", "agree", "mutate"):
         (tmp_path / "scripts" / name).write_text(STUB)
         (tmp_path / "scripts" / name).chmod(0o755)
 
@@ -47,7 +47,14 @@ def test_all_parts_are_run_and_those_that_failed_are_named(night):
     assert len(told) == len(PARTS)
     assert told[0].split() == ["test", "tests/test_bytes.py", "1"]
     assert "test versions all " in told
-    assert {line.split()[0] for line in told[4:]} == {"fate", "faults", "soak", "fuzz", "mutate"}
+    assert {line.split()[0] for line in told[4:]} == {
+        "fate",
+        "faults",
+        "soak",
+        "fuzz",
+        "agree",
+        "mutate",
+    }
 
 
 def test_a_part_alone(night):

@@ -18,18 +18,17 @@ _OVERFLOWING = frozenset(
     | {"variance"}
 )
 _WITH_POLES = frozenset({"div", "pow"})
-#: What may make finite numbers of infinite ones, and which.
+#: What may make finite numbers of infinite ones, and which. Not exp and softmax: to them -inf is a
+#: mask, however it was made.
 _ABSORBING = {
     "clip": "its limit",
     "max": "the larger number",
     "div": "0",
-    "exp": "0",
     "pow": "0",
     "reciprocal": "0",
     "relu": "0",
     "rsqrt": "0",
     "sigmoid": "0 or 1",
-    "softmax": "0",
     "tanh": "1 or -1",
 }
 _CHOICE = "what it takes instead"

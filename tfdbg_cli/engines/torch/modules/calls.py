@@ -168,7 +168,8 @@ class ModuleCall:
             most: bytes that all of it may take.
         """
         tensors = [tensor for tensor, _ in self.tensors if is_readable(tensor)]
-        if sum(tensor.nbytes for tensor in tensors) <= most:
+        is_dense = all(tensor.layout is torch.strided for tensor in tensors)
+        if is_dense and sum(tensor.nbytes for tensor in tensors) <= most:
             with undisturbed():
                 self.written = {id(each): _copy(each) for each in tensors}
 

@@ -65,6 +65,10 @@ class StepStart:
         if known is None:
             known = _known[optimizer] = _Known()
         self._known = known
+        with undisturbed():  # the program's modes and classes of tensors are asked nothing
+            self._begin(optimizer, known, most)
+
+    def _begin(self, optimizer: Any, known: _Known, most: int) -> None:
         if _is_ordinary(optimizer):
             self.refusal = "what it writes to isn't copied where its numbers are the usual ones"
             return
@@ -80,13 +84,12 @@ class StepStart:
         self.refusal = self._why_not(most)
         if self.refusal:
             return
-        with undisturbed():
-            forms = [(each.shape, each.dtype, each.device) for each in self._tensors]
-            if forms != known.forms:
-                known.copies = [torch.empty_like(each) for each in self._tensors]
-                known.forms = forms
-            copy_all(known.copies, self._tensors)
-            self._put_back = self._keep_structure()
+        forms = [(each.shape, each.dtype, each.device) for each in self._tensors]
+        if forms != known.forms:
+            known.copies = [torch.empty_like(each) for each in self._tensors]
+            known.forms = forms
+        copy_all(known.copies, self._tensors)
+        self._put_back = self._keep_structure()
 
     def _written(self) -> Iterator[torch.Tensor]:
         """What it may write to."""
