@@ -167,10 +167,10 @@ class ModuleCall:
         Args:
             most: bytes that all of it may take.
         """
-        tensors = [tensor for tensor, _ in self.tensors if is_readable(tensor)]
-        is_dense = all(tensor.layout is torch.strided for tensor in tensors)
-        if is_dense and sum(tensor.nbytes for tensor in tensors) <= most:
-            with undisturbed():
+        with undisturbed():
+            tensors = [tensor for tensor, _ in self.tensors if is_readable(tensor)]
+            is_dense = all(tensor.layout is torch.strided for tensor in tensors)
+            if is_dense and sum(tensor.nbytes for tensor in tensors) <= most:
                 self.written = {id(each): _copy(each) for each in tensors}
 
     def has_written(self) -> bool:

@@ -138,9 +138,11 @@ class StepStart:
     def learn(self) -> None:
         """It was made; what was written to is known now."""
         if self._known.writes_gradients is None and self._gradients:
-            self._known.writes_gradients = any(
-                write_count(gradient) != version for _, gradient, version in self._gradients
-            )
+            self._known.writes_gradients = self._has_written_gradients()
+
+    def _has_written_gradients(self) -> bool:
+        with undisturbed():
+            return any(write_count(each) != version for _, each, version in self._gradients)
 
     def again(self, make: Callable[[], Any], around: AbstractContextManager[None]) -> bool:
         """Make it once more, and leave all as the first step has left it.
@@ -157,9 +159,7 @@ class StepStart:
         """
         if self.refusal:
             raise Refused(self.refusal)
-        if not self._known.writes_gradients and any(
-            write_count(gradient) != version for _, gradient, version in self._gradients
-        ):
+        if not self._known.writes_gradients and self._has_written_gradients():
             raise Refused("it has written to gradients")
         with undisturbed():
             after = [each.detach().clone() for each in self._tensors]
