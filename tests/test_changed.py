@@ -1,5 +1,6 @@
 """Which tests ``scripts/test changed`` runs."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,14 @@ def test_what_isnt_committed_and_what_the_branch_has_counts(tmp_path):
     assert told("work") == (0, [*names[1:]], "")
     status, printed, error = told("nowhere")
     assert status and not printed and "nowhere" in error
+
+
+def test_the_tests_that_other_versions_run_are_there():
+    text = (ROOT / "scripts" / "test").read_text()
+    folders = dict(re.findall(r"^([A-Z]+)=(tests/\S+)$", text, re.MULTILINE))
+    named = re.findall(r"(?:tests|\$(?:TORCH|TENSORFLOW|JAX))/[\w/*.]+", text)
+    assert len(folders) == 3 and len(named) > 40
+    for each in named:
+        start, _, rest = each.partition("/")
+        path = f"{folders[start[1:]]}/{rest}" if start[0] == "$" else each
+        assert [*ROOT.glob(path)], each
