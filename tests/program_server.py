@@ -246,6 +246,12 @@ class _Debugger:
         os._exit(0)
 
 
+def _may_fork_twice() -> bool:
+    """Whether a child of a child may compute gradients: not with the threads of PyTorch 2.14."""
+    torch = sys.modules.get("torch")
+    return torch is None or tuple(map(int, torch.__version__.split(".")[:2])) < (2, 14)
+
+
 def _serve() -> None:
     for name in sys.argv[1:]:
         importlib.import_module(name)
@@ -259,7 +265,7 @@ def _serve() -> None:
     gc.freeze()
     debugger = None
     for request in sys.stdin:
-        if json.loads(request)[0]:
+        if json.loads(request)[0] and _may_fork_twice():
             debugger = debugger or _Debugger()
             answer = debugger.done(request)
         else:
