@@ -62,6 +62,19 @@ def say(n, arrays):
     print(f"@@ {n} {'bad' if bad else 'clean'}", flush=True)
 """
 
+# One function that is compiled.
+_COMPILED = """
+def program_{n}():
+    DECORATOR
+    def p(v0, v1, v2):
+{lines}
+        return {out}
+
+    x, y, z = inputs({seed}, "{dtype}")
+    print("@@ {n}", flush=True)
+    told({n}, p(x, y, z))
+"""
+
 # PyTorch.
 
 _TORCH_HEAD = (
@@ -278,19 +291,7 @@ _JAX_OPS = {
     "gradient": "jax.grad(lambda a, b: (jnp.sqrt(a) * b).sum())({a}, {b})",
     "vmap": "jax.vmap(lambda a, b: a / b)({a}, {b})",
 }
-_JAX_SHAPES = {
-    "jit": """
-def program_{n}():
-    @jax.jit
-    def p(v0, v1, v2):
-{lines}
-        return {out}
-
-    x, y, z = inputs({seed}, "{dtype}")
-    print("@@ {n}", flush=True)
-    told({n}, p(x, y, z))
-"""
-}
+_JAX_SHAPES = {"jit": _COMPILED.replace("DECORATOR", "@jax.jit")}
 
 # TensorFlow 2.
 
@@ -373,19 +374,7 @@ _TF_OPS = {
     ),
     "nested": "tf.function(lambda a, b: tf.math.log(a) * b)({a}, {b})",
 }
-_TF_SHAPES = {
-    "function": """
-def program_{n}():
-    @tf.function(autograph=False)
-    def p(v0, v1, v2):
-{lines}
-        return {out}
-
-    x, y, z = inputs({seed}, "{dtype}")
-    print("@@ {n}", flush=True)
-    told({n}, p(x, y, z))
-"""
-}
+_TF_SHAPES = {"function": _COMPILED.replace("DECORATOR", "@tf.function(autograph=False)")}
 
 # ONNX Runtime.
 

@@ -18,13 +18,13 @@ from tfdbg_cli.tensors.measurements import Measurements
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite, widened
 from tfdbg_cli.tensors.statistics import Health
 
-__all__ = ["FOREACH", "WRITTEN", "TensorLineage", "floats", "holds_others", "inputs_of", "value_of"]
+__all__ = ["WRITTEN", "TensorLineage", "floats", "holds_others", "inputs_of", "value_of"]
 
 #: The type of PyTorch's nodes for tensors whose memory was written to through others.
 WRITTEN = "written"
 
-#: How the types of PyTorch's ops on lists of tensors begin.
-FOREACH = "_foreach_"
+# How the types of PyTorch's ops on lists of tensors begin.
+_FOREACH = "_foreach_"
 # The attributes of PyTorch's views, and of the shapes of an op's outputs.
 _VIEW, _SHAPES = "_view", "_output_shapes"
 
@@ -177,7 +177,7 @@ def inputs_of(node: Node, datum: Datum) -> Sequence[str]:
         node: that made the tensor.
         datum: the tensor.
     """
-    if not node.op_type.startswith(FOREACH):
+    if not node.op_type.startswith(_FOREACH):
         return node.inputs
     try:
         count = len(json.loads(node.attributes.get(_SHAPES, "[]")))
