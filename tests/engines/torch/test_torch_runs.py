@@ -77,30 +77,27 @@ def own_lines(output: str, done: Done) -> list[str]:
     return [text for text in output.splitlines() if text in wanted]
 
 
-def on_ranks(
-    script: Script, folder: Path, *arguments: str | Path, is_again: bool = False
-) -> list[Done]:
+def on_ranks(script: Script, folder: Path, *arguments: str | Path) -> list[Done]:
     """What each rank of a program that ``torchrun`` starts has printed."""
     launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(script.ranks)]
-    apart = ["--redirects", "3", "--log-dir", str(folder)]
-    done = subprocess.run(
-        [sys.executable, "-m", *launcher, *apart, *map(str, arguments)],
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    if done.returncode and not is_again:
+    for attempt in range(4):
+        logs = folder / str(attempt)
+        done = subprocess.run(
+            [sys.executable, "-m", *launcher, "--redirects", "3", "--log-dir", str(logs)]
+            + [str(argument) for argument in arguments],
+            env=environment(logs),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         # PyTorch aborts so now and then, plain and with all of its output written.
-        errors = "".join(path.read_text() for path in folder.glob("*/attempt_0/*/stderr.log"))
-        if "terminate called without an active exception" in errors:
-            return on_ranks(
-                script, folder.with_name(f"{folder.name}_again"), *arguments, is_again=True
-            )
+        errors = "".join(path.read_text() for path in logs.glob("*/attempt_0/*/stderr.log"))
+        if not done.returncode or "terminate called without an active exception" not in errors:
+            break
     assert done.returncode == 0, done.stderr
     return [
-        Done(0, *(next(folder.glob(f"*/attempt_0/{rank}/{name}.log")).read_text() for name in OUTS))
+        Done(0, *(next(logs.glob(f"*/attempt_0/{rank}/{name}.log")).read_text() for name in OUTS))
         for rank in range(script.ranks)
     ]
 
