@@ -183,7 +183,7 @@ def test_rows_by_name():
     same = compared(several(), several())
     assert same.row_of("y:0").pair.first.execution == 1
     assert (same.first_apart(), same.beyond()) == (None, [])
-    assert same.view("v:0")[1:] == (Gap(2, True), same.view("v:0").bar, False, "", ())
+    assert same.view("v:0")[1:] == (Gap(2, True), same.view("v:0").bar, False, "", (), True)
 
 
 def test_what_was_judged_by_some_elements_is_told_exactly_when_asked():

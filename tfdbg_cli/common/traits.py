@@ -57,6 +57,7 @@ class OpRoles:
             of its input, in whatever shape).
         unwritten: matches the whole name of those whose memory nobody has written to yet.
         sending: matches the beginning of those that send to another process.
+        writing: matches the beginning of those that write to a variable among their inputs.
     """
 
     placing: frozenset[str] = frozenset()
@@ -71,6 +72,7 @@ class OpRoles:
     meanings: Mapping[str, str] = field(default_factory=dict)
     unwritten: re.Pattern[str] = _NEVER
     sending: re.Pattern[str] = _NEVER
+    writing: re.Pattern[str] = _NEVER
 
     def computes(self, op_type: str) -> str:
         """What an op computes, of what is in `meanings`; empty: it isn't known."""
@@ -92,6 +94,7 @@ class OpRoles:
             {**self.meanings, **other.meanings},
             re.compile(f"{self.unwritten.pattern}|{other.unwritten.pattern}"),
             re.compile(f"{self.sending.pattern}|{other.sending.pattern}"),
+            re.compile(f"{self.writing.pattern}|{other.writing.pattern}"),
         )
 
 

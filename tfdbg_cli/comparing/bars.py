@@ -45,12 +45,16 @@ class Bar(NamedTuple):
         rtol, atol: relative to its largest element, and besides.
         share: of the elements may be beyond that.
         scale: its largest element, without the sign.
+        floor: what rounding may do to it by all that it was computed from, where that is more.
+        dtype: the coarsest of what it was computed in; empty: somebody has said what is allowed.
     """
 
     rtol: float = 0.0
     atol: float = 0.0
     share: float = 0.0
     scale: float = 0.0
+    floor: float = 0.0
+    dtype: str = ""
 
     @property
     def limit(self) -> float:
@@ -59,7 +63,12 @@ class Bar(NamedTuple):
 
     def limit_of(self, scale: float) -> float:
         """That of a tensor whose largest element is so large."""
-        return self.atol + self.rtol * scale
+        return max(self.atol + self.rtol * scale, self.floor)
+
+    @property
+    def plain_limit(self) -> float:
+        """The largest absolute difference, were it not for what it was computed from."""
+        return self.atol + self.rtol * self.scale
 
 
 @dataclass(frozen=True)
@@ -102,7 +111,9 @@ class Bars:
         step = max(map(epsilon, dtypes), default=0.0)
         if not step and rule is None:
             rtol = atol = 0.0  # whole numbers are equal, or they aren't
+        dtype = ""
         if rtol is None:
+            dtype = max(dtypes, key=epsilon, default="")
             same_dtype = len(set(dtypes)) == 1
             few = same_inputs and same_dtype
             rtol = step * (_ROUNDINGS_OF_EQUALS if few else _ROUNDINGS * math.sqrt(max(added, 1)))
@@ -112,7 +123,7 @@ class Bars:
             share = rule.share
         elif not same_inputs and _FLIPS.search(op_type):
             share = _SHARE_OF_FLIPS
-        return Bar(rtol, atol, share)
+        return Bar(rtol, atol, share, dtype=dtype)
 
 
 def make_bars(rtol: float | None, atol: float | None, bar: str, rules: str) -> Bars:

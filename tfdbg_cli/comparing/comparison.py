@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError, one_line
-from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.comparing.alignment import Pair
 from tfdbg_cli.comparing.bars import Bar, Bars
 from tfdbg_cli.comparing.digests import digest_gap, digest_in
 from tfdbg_cli.comparing.gaps import SHAPES, Gap, beyond, difference, epsilon, gap
+from tfdbg_cli.comparing.origins import Side
+from tfdbg_cli.comparing.rounding import carried, summed
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
-from tfdbg_cli.dumps.graph import Node, node_name_of
+from tfdbg_cli.dumps.graph import node_name_of
 from tfdbg_cli.tensors.numeric import dtype_kind
 
 __all__ = [
@@ -46,6 +47,42 @@ _DEEPEST = 20
 _SAME, _NEAR, _APART = range(3)
 
 
+class _Found(NamedTuple):
+    """What is known of a pair within the bar, for what was computed from it.
+
+    Attributes:
+        scale, apart: as `rounding.Input` has them.
+        dtype: the coarsest in which it, or something before it, was computed.
+    """
+
+    scale: float
+    apart: float
+    dtype: str
+
+
+class _Given(NamedTuple):
+    """What both runs have computed two tensors from.
+
+    Attributes:
+        is_start: nothing in the runs computes them.
+        state: how far the nearest tensors that both runs have are apart.
+        alone: on the way from there, what only the first, and what only the second run has.
+        read: those nearest tensors, as far as they are within the bar.
+        is_sure: whether all of it was kept.
+    """
+
+    is_start: bool
+    state: int = _SAME
+    alone: Sequence[Sequence[str]] = ()
+    read: Sequence[_Found] = ()
+    is_sure: bool = True
+
+    @property
+    def is_same(self) -> bool:
+        """Whether they were computed from the same, bit for bit."""
+        return not self.is_start and self.state == _SAME and not any(self.alone)
+
+
 class Row(NamedTuple):
     """One pair, judged.
 
@@ -56,6 +93,7 @@ class Row(NamedTuple):
         is_beyond: whether that is too far, or one is alone.
         said: one of the constants of this module, where it is beyond; else empty.
         others: the tensors that only the first, and that only the second run has computed it from.
+        is_sure: whether all that it was computed from was kept.
     """
 
     pair: Pair
@@ -64,6 +102,7 @@ class Row(NamedTuple):
     is_beyond: bool
     said: str = ""
     others: Sequence[Sequence[str]] = ()
+    is_sure: bool = True
 
     @property
     def is_pair(self) -> bool:
@@ -92,26 +131,22 @@ class Comparison:
     ) -> None:
         self.first, self.second, self.pairs = first, second, pairs
         self.bars = bars or Bars()
-        self._nodes, self._second_nodes = (
-            graph.nodes if graph is not None else {} for graph in (first.graph(), second.graph())
-        )
         # What each tensor of one run is in the other, one for each execution; "": isn't there.
-        self._counterparts: dict[str, set[str]] = defaultdict(set)
-        self._second_counterparts: dict[str, set[str]] = defaultdict(set)
+        counterparts: dict[str, set[str]] = defaultdict(set)
+        second_counterparts: dict[str, set[str]] = defaultdict(set)
         for pair in pairs:
             first_name, second_name = (each.tensor_name if each else "" for each in pair[:2])
-            self._counterparts[first_name].add(second_name)
-            self._second_counterparts[second_name].add(first_name)
+            counterparts[first_name].add(second_name)
+            second_counterparts[second_name].add(first_name)
+        self.sides = Side(first, counterparts), Side(second, second_counterparts)
         self._states: dict[str, int] = {}
+        self._found: dict[str, _Found] = {}
         self._rows: list[Row] = []
         self._next = 0
-        info = first.run_info()
-        roles = op_roles(info.engine if info is not None else "")
-        other_info = second.run_info()
+        info, other_info = first.run_info(), second.run_info()
         # Of an engine that nobody has noted it is taken to be the same.
         self._is_across = bool(info and other_info and info.engine != other_info.engine)
         self._coarsest = ""
-        self._memory = roles.weights | roles.reading | roles.buffers
 
     def rows(self) -> Iterator[Row]:
         """All pairs in order, judged one by one."""
@@ -192,20 +227,18 @@ class Comparison:
             said = ONLY_FIRST if second is None else ONLY_SECOND
             # Another engine computes by other ops.
             return Row(pair, Gap(), Bar(), not self._is_across, said)
-        node = self._nodes.get(first.node_name)
-        given = self._given(node)
+        given = self._given(first, second)
         op_type = self.first.op_type(first.node_name)
         is_same_op = op_type == self.second.op_type(second.node_name)
         dtypes: tuple[str, ...] = _dtype(first), _dtype(second)
-        if self._is_across:  # one may have computed what it got in a coarser dtype, and cast it
-            self._coarsest = max(*dtypes, self._coarsest, key=epsilon)
-            dtypes += (self._coarsest,) * bool(epsilon(dtypes[0]))
-        bar = self.bars.bar(
-            dtypes,
-            op_type,
-            self._added(first, node),
-            same_inputs=given == _SAME and is_same_op,
-        )
+        if epsilon(dtypes[0]):  # what was computed in a coarser dtype before and cast back
+            dtypes += self._coarser(dtypes, given)
+        is_same = given.is_same and is_same_op
+        added = self._added(first)
+        bar = self.bars.bar(dtypes, op_type, added, same_inputs=is_same)
+        if bar.dtype and not given.is_start:
+            step = epsilon(bar.dtype)
+            bar = bar._replace(floor=summed(self._meaning(first), op_type, given.read, added, step))
         # What is judged by its share of elements, or by the angle, is to be known in full.
         allowed = bar.limit_of if not bar.share and self.bars.cosine is None else None
         try:
@@ -220,23 +253,87 @@ class Comparison:
             found = Gap(problem=one_line(error))
         bar = bar._replace(scale=found.scale)
         is_beyond = self._is_beyond(pair, found, bar, one, other)
-        self._note(first.node_name, _SAME if found.is_equal else _APART if is_beyond else _NEAR)
-        said, others = "", tuple[list[str], ...]()
-        if is_beyond and not self._is_across:
-            others = self._others(first, second)
-        if is_beyond:
-            made = OTHER_INPUTS if others else MADE_HERE
-            made = INPUTS_DIFFER if given == _APART else made
-            given_so = AT_START if op_type in self._memory else GIVEN
-            said = given_so if given is None else made
-        return Row(pair, found, bar, is_beyond, said, others)
+        if is_beyond and bar.dtype and given.state != _APART:
+            bar, found = self._with_floor(pair, found, bar, given, added)
+            is_beyond = self._is_beyond(pair, found, bar, one, other)
+        state = _SAME if found.is_equal else _APART if is_beyond else _NEAR
+        self._note(first.node_name, state)
+        if not is_beyond:
+            self._found[first.tensor_name] = _Found(
+                found.scale, found.max_abs, max(dtypes, key=epsilon)
+            )
+        others = given.alone if is_beyond and any(given.alone) else ()
+        said = self._said(given, op_type, others) if is_beyond else ""
+        return Row(pair, found, bar, is_beyond, said, others, given.is_sure)
+
+    def _said(self, given: _Given, op_type: str, others: Sequence[Sequence[str]]) -> str:
+        if given.is_start:
+            return AT_START if op_type in self.sides[0].memory else GIVEN
+        if given.state == _APART:
+            return INPUTS_DIFFER
+        return OTHER_INPUTS if others and not self._is_across else MADE_HERE
+
+    def _with_floor(
+        self, pair: Pair, found: Gap, bar: Bar, given: _Given, added: int
+    ) -> tuple[Bar, Gap]:
+        """The bar of a tensor that is beyond it, by how far its inputs are apart in these runs."""
+        assert pair.first is not None
+        if not any(each.apart for each in given.read):
+            return bar, found
+        if found.is_partial:
+            found = gap(*self.values(pair))
+            bar = bar._replace(scale=found.scale)
+        if found.is_bad or found.problem:
+            return bar, found
+        node = self.sides[0].nodes.get(pair.first.node_name)
+        floor = carried(
+            self._meaning(pair.first),
+            self.first.op_type(pair.first.node_name),
+            given.read,
+            added,
+            found.scale,
+            found.total,
+            lambda: self._inputs_of(pair),
+            node.attributes if node is not None else {},
+        )
+        return bar._replace(floor=bar.floor + floor), found
+
+    def _inputs_of(self, pair: Pair) -> list[list[Any]]:
+        """The values that an op was given in each run, as far as both were kept."""
+        made: list[list[Any]] = []
+        for side, datum in zip(self.sides, pair[:2], strict=True):
+            assert datum is not None
+            values = []
+            for name in side.inputs(datum.node_name):
+                data = side.dump.by_tensor(name)
+                if not data:
+                    return []
+                try:
+                    values.append(side.dump.value(data[min(datum.execution, len(data) - 1)]))
+                except (DumpError, OSError):
+                    return []
+            made.append(values)
+        return made
+
+    def _meaning(self, datum: Datum) -> str:
+        return self.sides[0].roles.computes(self.first.op_type(datum.node_name))
+
+    def _coarser(self, dtypes: Sequence[str], given: _Given) -> tuple[str, ...]:
+        """A dtype that is coarser than those of a pair, in which something before was computed."""
+        if self._is_across:
+            self._coarsest = max(*dtypes, self._coarsest, key=epsilon)
+            return (self._coarsest,)
+        if given.state == _SAME:
+            return ()
+        return tuple(each.dtype for each in given.read if each.apart)
 
     def _with_view(self, row: Row) -> list[Row]:
         """A row; before it the view by which its inputs differ, though what they show agrees."""
         first, second = row.pair.first, row.pair.second
         if row.said != MADE_HERE or self._is_across or first is None or second is None:
             return [row]
-        node, other = self._nodes.get(first.node_name), self._second_nodes.get(second.node_name)
+        node = self.sides[0].nodes.get(first.node_name)
+        other = self.sides[1].nodes.get(second.node_name)
         inputs = zip(node.inputs if node else (), other.inputs if other else (), strict=False)
         for names in inputs:
             for pair in reversed(self._chain(names, first.execution)):
@@ -251,8 +348,8 @@ class Comparison:
         chain: list[Pair] = []
         while len(chain) < _DEEPEST and (pair := self._views(*names, execution)) is not None:
             chain.append(pair)
-            node = self._nodes.get(node_name_of(names[0]))
-            other = self._second_nodes.get(node_name_of(names[1]))
+            node = self.sides[0].nodes.get(node_name_of(names[0]))
+            other = self.sides[1].nodes.get(node_name_of(names[1]))
             if node is None or other is None or not node.inputs or not other.inputs:
                 break
             names = node.inputs[0], other.inputs[0]
@@ -293,24 +390,6 @@ class Comparison:
         other = other or digest_in(self.second, second)
         return digest_gap(one, other, first, second) if one and other else None
 
-    def _others(self, first: Datum, second: Datum) -> tuple[list[str], ...]:
-        node = self._nodes.get(first.node_name)
-        other = self._second_nodes.get(second.node_name)
-        names = node.inputs if node is not None else ()
-        others = other.inputs if other is not None else ()
-        found = [
-            [name for name in given if name in known and known[name].isdisjoint(theirs)]
-            for given, known, theirs in (
-                (names, self._counterparts, others),
-                (others, self._second_counterparts, names),
-            )
-        ]
-        is_alone = any("" in self._counterparts.get(name, ()) for name in names) or any(
-            "" in self._second_counterparts.get(name, ()) for name in others
-        )
-        # Of several outputs of a node one may stand for all: what one run alone lists is no proof.
-        return (*found,) if all(found) or (is_alone and any(found)) else ()
-
     def _is_beyond(self, pair: Pair, found: Gap, bar: Bar, one: Any, other: Any) -> bool:
         if found.is_equal:
             return False
@@ -334,32 +413,38 @@ class Comparison:
     def _note(self, node_name: str, state: int) -> None:
         self._states[node_name] = max(self._states.get(node_name, _SAME), state)
 
-    def _given(self, node: Node | None) -> int | None:
-        """How far the inputs of a node are apart; ``None``: it has none."""
-        if node is None or not node.inputs or node.op_type in self._memory:
-            return None
-        return max(self._state(node_name_of(name)) for name in node.inputs)
+    def _given(self, first: Datum, second: Datum) -> _Given:
+        """What two tensors were computed from, and how far that is apart."""
+        side, other = self.sides
+        node, other_node = side.nodes.get(first.node_name), other.nodes.get(second.node_name)
+        if side.starts(node) and other.starts(other_node):
+            return _Given(True)
+        mine, theirs = side.origins(first.node_name), other.origins(second.node_name)
+        names = list(mine.matched)
+        # What is a counterpart of one of them is it.
+        reached = {each for name in names for each in side.counterparts.get(name, ())}
+        more = [each for each in theirs.matched if each not in reached]
+        back = [n for each in more for n in sorted(other.counterparts.get(each, ())) if n]
+        known = [*names, *(each for each in back if each not in names)]
+        nodes = [*map(node_name_of, known), *mine.passed]
+        state = max((self._states.get(each, _SAME) for each in nodes), default=_SAME)
+        others = [
+            [each for each in one if known_there.get(each, set()).isdisjoint(two)]
+            for one, two, known_there in (
+                (mine.direct, theirs.direct, side.counterparts),
+                (theirs.direct, mine.direct, other.counterparts),
+            )
+        ]
+        is_alone = bool(mine.alone or theirs.alone)
+        if not all(others) and not (is_alone and any(others)):
+            others = []  # what one run alone lists of several outputs of a node is no proof
+        read = [self._found[each] for each in known if each in self._found]
+        is_sure = not mine.unknown and not theirs.unknown
+        return _Given(False, state, others, read, is_sure)
 
-    def _state(self, name: str) -> int:
-        """How far a node's tensors are apart; of one that has none, what it was computed from."""
-        known = self._states.get(name)
-        if known is not None:
-            return known
-        waiting, seen, worst = [name], {name}, _SAME
-        while waiting:
-            node = self._nodes.get(waiting.pop())
-            for each in map(node_name_of, node.inputs) if node is not None else ():
-                state = self._states.get(each)
-                if state is not None:
-                    worst = max(worst, state)
-                elif each not in seen:
-                    seen.add(each)
-                    waiting.append(each)
-        # What comes later may yet be told of a node that isn't known by now.
-        return worst
-
-    def _added(self, datum: Datum, node: Node | None) -> int:
+    def _added(self, datum: Datum) -> int:
         """How many numbers were added up for one element: as many as the inputs have for each."""
+        node = self.sides[0].nodes.get(datum.node_name)
         if node is None:
             return 1
         sizes = []

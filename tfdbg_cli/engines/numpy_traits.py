@@ -5,6 +5,8 @@ It stands beside the engine's folder: to import anything in there is to use the 
 
 from __future__ import annotations
 
+import re
+
 from tfdbg_cli.common.traits import EngineTraits, OpRoles, meaning
 
 __all__ = ["TRAITS"]
@@ -40,5 +42,6 @@ TRAITS = EngineTraits(
             mean="Mean",
             same="BroadcastTo Identity Reshape",
         ),
+        writing=re.compile("Assign|Apply"),
     ),
 )

@@ -78,5 +78,6 @@ TRAITS = EngineTraits(
             same="BroadcastTo ExpandDims Identity Reshape Squeeze StopGradient",
         ),
         unwritten=re.compile("Empty"),
+        writing=re.compile("(Resource|Sparse)*(Assign|Apply|Scatter)"),
     ),
 )
