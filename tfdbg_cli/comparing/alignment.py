@@ -12,6 +12,7 @@ from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.files import lines_of
 from tfdbg_cli.comparing.calls import Made, renumbered
 from tfdbg_cli.comparing.engines import AcrossEngines, Sort, across_engines
+from tfdbg_cli.comparing.gaps import epsilon
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
@@ -23,7 +24,10 @@ Renamed = Sequence[tuple[re.Pattern[str], str]]
 
 #: What pairs are matched by.
 NAME, MAP, CALL = "name", "map", "call"
-NEIGHBOURS, ORDER, VALUE = "neighbours", "order", "value"
+NEIGHBOURS, ORDER, VALUE, OUTPUT = "neighbours", "order", "value", "output"
+
+# Codes of quantized numbers are no such numbers.
+_CODES = frozenset({"int8", "uint8", "int4", "uint4", "qint8", "quint8"})
 
 
 class Pair(NamedTuple):
@@ -34,8 +38,9 @@ class Pair(NamedTuple):
         matched_by: ``name``, ``map``, ``call`` (their names were given by counting, and they are
             the same by what they were computed from), ``neighbours`` (what they were computed from
             belongs together, op type and shape are the same), ``order`` (op type and shape are the
-            same between others that belong together) or ``value`` (between two engines: the numbers
-            are near); empty for one that is alone.
+            same between others that belong together), ``output`` (the program calls what the run
+            gives it the same) or ``value`` (between two engines: the numbers are near); empty for
+            one that is alone.
     """
 
     first: Datum | None
@@ -72,7 +77,8 @@ class _Side:
         """What two tensors must have in common to be the same under other names."""
         if self.sort is not None:
             return self.sort(datum, self.node(datum))
-        return self.dump.op_type(datum.node_name), datum.output_slot, _shape(datum)
+        op_type = self.dump.op_type(datum.node_name)
+        return op_type, datum.output_slot, _shape(datum), _family(datum)
 
     def node(self, datum: Datum) -> Node | None:
         """What has made it."""
@@ -89,6 +95,23 @@ class _Side:
         """The nodes that it was computed from."""
         node = self.nodes.get(datum.node_name)
         return [node_name_of(name) for name in node.inputs] if node is not None else ()
+
+
+def _family(datum: Datum) -> str:
+    """Whether a tensor has numbers, whole numbers, codes of numbers, or something else."""
+    try:
+        dtype = datum.dtype
+    except Exception:  # it is damaged: the comparison says so
+        return ""
+    if dtype in _CODES:
+        return "codes"
+    return "float" if epsilon(dtype) else dtype.rstrip("0123456789").removeprefix("u")
+
+
+def _are_unlike(datum: Datum, other: Datum) -> bool:
+    """Whether one has numbers where the other has their codes."""
+    families = {_family(datum), _family(other)}
+    return len(families) > 1 and "codes" in families
 
 
 def _shape(datum: Datum) -> tuple[int, ...] | None:
@@ -128,9 +151,13 @@ def align(first: Dump, second: Dump, renamed: Renamed = ()) -> list[Pair]:
         # Names that frameworks give by counting are another op's in another engine.
         if across is not None and key in left and _shape(left[key]) != _shape(datum):
             continue
+        if key in left and _are_unlike(datum, left[key]):
+            continue
         found = left.pop(key, None)
         if found is not None:
             taken[id(datum)] = found, how
+    if left and across is None:
+        _match_outputs(one, other, taken, left)
     if across is not None:
         _match_by_value(across, one, other, taken, left)
     if left and len(taken) < len(one.data):
@@ -150,6 +177,20 @@ def _renamed(name: str, renamed: Renamed) -> tuple[str, str]:
 
 _Taken = dict[int, tuple[Datum, str]]
 _Left = dict[tuple[str, int, str, int, str], Datum]
+
+
+def _match_outputs(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
+    """Match what both runs give the program, by what the program calls it."""
+    infos = one.dump.run_info(), other.dump.run_info()
+    outputs, others = (info.outputs if info is not None else {} for info in infos)
+    for label, name in outputs.items():
+        mine = [each for each in one.dump.by_tensor(name) if id(each) not in taken]
+        there = other.dump.by_tensor(others.get(label, ""))
+        if not mine or not there or other.key(there[-1]) not in left:
+            continue
+        datum, found = mine[-1], there[-1]
+        if _shape(datum) == _shape(found) and _family(datum) == _family(found):
+            taken[id(datum)] = left.pop(other.key(found)), OUTPUT
 
 
 def _match_by_value(

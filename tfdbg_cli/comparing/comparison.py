@@ -14,6 +14,7 @@ from tfdbg_cli.comparing.bars import Bar, Bars
 from tfdbg_cli.comparing.digests import digest_gap, digest_in
 from tfdbg_cli.comparing.gaps import SHAPES, Gap, beyond, difference, epsilon, gap
 from tfdbg_cli.comparing.origins import Side
+from tfdbg_cli.comparing.regions import inside
 from tfdbg_cli.comparing.rounding import carried, summed
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
@@ -42,6 +43,8 @@ ONLY_FIRST, ONLY_SECOND = "only in A", "only in B"
 
 # So many views of views are followed.
 _DEEPEST = 20
+# So often pairs are taken apart, and what is left is judged again.
+_MOST_ROUNDS = 4
 
 # How far the tensors of a node are apart: all the same, bit for bit; within the bar; beyond it.
 _SAME, _NEAR, _APART = range(3)
@@ -129,8 +132,17 @@ class Comparison:
     def __init__(
         self, first: Dump, second: Dump, pairs: Sequence[Pair], bars: Bars | None = None
     ) -> None:
-        self.first, self.second, self.pairs = first, second, pairs
+        self.first, self.second = first, second
         self.bars = bars or Bars()
+        info, other_info = first.run_info(), second.run_info()
+        # Of an engine that nobody has noted it is taken to be the same.
+        self._is_across = bool(info and other_info and info.engine != other_info.engine)
+        self._is_settled = self._is_across
+        self._has_alone = not all(pair.first and pair.second for pair in pairs)
+        self._begin(pairs)
+
+    def _begin(self, pairs: Sequence[Pair]) -> None:
+        self.pairs = pairs
         # What each tensor of one run is in the other, one for each execution; "": isn't there.
         counterparts: dict[str, set[str]] = defaultdict(set)
         second_counterparts: dict[str, set[str]] = defaultdict(set)
@@ -138,14 +150,11 @@ class Comparison:
             first_name, second_name = (each.tensor_name if each else "" for each in pair[:2])
             counterparts[first_name].add(second_name)
             second_counterparts[second_name].add(first_name)
-        self.sides = Side(first, counterparts), Side(second, second_counterparts)
+        self.sides = Side(self.first, counterparts), Side(self.second, second_counterparts)
         self._states: dict[str, int] = {}
         self._found: dict[str, _Found] = {}
         self._rows: list[Row] = []
         self._next = 0
-        info, other_info = first.run_info(), second.run_info()
-        # Of an engine that nobody has noted it is taken to be the same.
-        self._is_across = bool(info and other_info and info.engine != other_info.engine)
         self._coarsest = ""
 
     def rows(self) -> Iterator[Row]:
@@ -153,11 +162,42 @@ class Comparison:
         at = 0
         while at < len(self._rows) or self._next < len(self.pairs):
             if at == len(self._rows):
-                pair = self.pairs[self._next]
-                self._next += 1
-                self._rows += self._with_view(self._judged(pair))
+                self._judge_next()
+            row = self._rows[at]
+            if not self._is_settled and (_is_none(row) or (self._has_alone and _is_doubted(row))):
+                self._settle()
             yield self._rows[at]
             at += 1
+
+    def _judge_next(self) -> None:
+        pair = self.pairs[self._next]
+        self._next += 1
+        self._rows += self._with_view(self._judged(pair))
+
+    def _settle(self) -> None:
+        """Take pairs apart that are inside of what both runs compute in other ways.
+
+        What was judged before the first doubted row stays as it was.
+        """
+        self._is_settled = True
+        for _ in range(_MOST_ROUNDS):
+            while self._next < len(self.pairs):
+                self._judge_next()
+            rows = [row for row in self._rows if row.is_pair and not row.datum.is_view]
+            apart = [row.pair for row in rows if row.is_beyond]
+            doubted = [row.pair for row in rows if _is_doubted(row)]
+            near = [row.pair for row in rows if not row.is_beyond]
+            found = set(map(id, inside(self.sides, apart, doubted, near)))
+            found |= {id(row.pair) for row in rows if _is_none(row)}
+            if not found:
+                return
+            pairs: list[Pair] = []
+            for pair in self.pairs:
+                is_one = id(pair) in found
+                pairs += [Pair(pair.first, None), Pair(None, pair.second)] if is_one else [pair]
+            self._begin(pairs)
+        while self._next < len(self.pairs):
+            self._judge_next()
 
     def values(self, pair: Pair) -> tuple[Any, Any]:
         """Both tensors of a pair, in the shape of the first where another engine has another one.
@@ -458,6 +498,16 @@ class Comparison:
         # A product of matrices of n x k and k x m numbers adds k for each of n x m.
         largest, second = sorted(sizes)[-2:][::-1]
         return max(int((largest * second / made) ** 0.5), largest // made, 1)
+
+
+def _is_doubted(row: Row) -> bool:
+    """Whether a pair may be none: the two programs compute the same in other ways."""
+    return row.is_beyond and row.is_pair and row.said != MADE_HERE and not row.datum.is_view
+
+
+def _is_none(row: Row) -> bool:
+    """Whether a pair is none: of other shapes, computed from other tensors."""
+    return row.said == OTHER_INPUTS and row.gap.problem.startswith(SHAPES)
 
 
 def _cosine(one: Any, other: Any) -> float | None:
