@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.common.files import lines_of
 from tfdbg_cli.comparing.calls import Made, renumbered
+from tfdbg_cli.comparing.digests import digest_in
 from tfdbg_cli.comparing.engines import AcrossEngines, Sort, across_engines
 from tfdbg_cli.comparing.gaps import epsilon
 from tfdbg_cli.dumps.datum import Datum
@@ -25,6 +27,10 @@ Renamed = Sequence[tuple[re.Pattern[str], str]]
 #: What pairs are matched by.
 NAME, MAP, CALL = "name", "map", "call"
 NEIGHBOURS, ORDER, VALUE, OUTPUT = "neighbours", "order", "value", "output"
+DEQUANTIZED, CONTENT = "dequantized", "content"
+# Fewer numbers are equal by chance.
+_LEAST_ELEMENTS = 4
+_DEQUANTIZED = re.compile(r"_DequantizeLinear(_Output)?(_\d+)?$", re.IGNORECASE)
 
 # Codes of quantized numbers are no such numbers.
 _CODES = frozenset({"int8", "uint8", "int4", "uint4", "qint8", "quint8"})
@@ -39,7 +45,9 @@ class Pair(NamedTuple):
             the same by what they were computed from), ``neighbours`` (what they were computed from
             belongs together, op type and shape are the same), ``order`` (op type and shape are the
             same between others that belong together), ``output`` (the program calls what the run
-            gives it the same) or ``value`` (between two engines: the numbers are near); empty for
+            gives it the same), ``content`` (nothing computes them, and they are equal),
+            ``dequantized`` (one has what the codes of the other stand
+            for) or ``value`` (between two engines: the numbers are near); empty for
             one that is alone.
     """
 
@@ -84,12 +92,26 @@ class _Side:
         """What has made it."""
         return self.nodes.get(datum.node_name)
 
+    def labels(self) -> dict[str, Datum]:
+        """What the model itself calls tensors, where that isn't a number that was counted."""
+        found: dict[str, Datum] = {}
+        for datum in self.data:
+            node = self.nodes.get(datum.node_name)
+            label = node.attributes.get(f"tensor:{datum.output_slot}", "") if node else ""
+            if label and not label.isdecimal():
+                found[label] = datum
+        return found
+
     def made(self) -> Iterator[Made]:
         """The nodes that have made tensors, as far as they are known."""
         firsts = {datum.node_name: datum for datum in reversed(self.data)}
         for name, datum in firsts.items():
             if name in self.nodes:
                 yield Made(self.nodes[name], _shape(datum))
+
+    def is_lone(self, datum: Datum) -> bool:
+        """Whether nothing but its name or its number tells which it is."""
+        return _shape(datum) == () and not self.inputs(datum)
 
     def inputs(self, datum: Datum) -> Sequence[str]:
         """The nodes that it was computed from."""
@@ -141,7 +163,11 @@ def align(first: Dump, second: Dump, renamed: Renamed = ()) -> list[Pair]:
     calls = {}
     if across is None:
         calls = renumbered(one.made(), other.made(), (one.nodes, other.nodes))
+    if across is None:
+        _match_labels(one, other, taken, left)
     for datum in one.data:
+        if id(datum) in taken:
+            continue
         name, how = _renamed(datum.node_name, renamed)
         if how == NAME and name in calls:
             name, how = calls[name], CALL
@@ -156,15 +182,19 @@ def align(first: Dump, second: Dump, renamed: Renamed = ()) -> list[Pair]:
         found = left.pop(key, None)
         if found is not None:
             taken[id(datum)] = found, how
-    if left and across is None:
+    more: list[Pair] = []
+    if across is None and left and len(taken) < len(one.data):
+        _match_equals(one, other, taken, left)
+    if across is None:
         _match_outputs(one, other, taken, left)
+        more = [*_dequantized(one, other, taken, left)]
     if across is not None:
         _match_by_value(across, one, other, taken, left)
     if left and len(taken) < len(one.data):
         _match_by_neighbours(one, other, taken, left)
     if left and len(taken) < len(one.data):
         _match_by_order(one, other, taken, left)
-    return _in_order(one, other, taken, {id(datum) for datum in left.values()})
+    return _in_order(one, other, taken, {id(datum) for datum in left.values()}, more)
 
 
 def _renamed(name: str, renamed: Renamed) -> tuple[str, str]:
@@ -177,6 +207,81 @@ def _renamed(name: str, renamed: Renamed) -> tuple[str, str]:
 
 _Taken = dict[int, tuple[Datum, str]]
 _Left = dict[tuple[str, int, str, int, str], Datum]
+
+
+def _match_labels(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
+    """Match what a model itself calls the same, where nodes have other names, or other meanings.
+
+    Where an op was fused into the one before it, that node gives what the op gave.
+    """
+    labels, others = one.labels(), other.labels()
+    for label in labels.keys() & others.keys():
+        datum, found = labels[label], others[label]
+        is_moved = datum.node_name != found.node_name
+        if is_moved and _shape(datum) == _shape(found) and _family(datum) == _family(found):
+            taken[id(datum)] = left.pop(other.key(found)), NAME
+
+
+def _dequantized(one: _Side, other: _Side, taken: _Taken, left: _Left) -> Iterator[Pair]:
+    """Match what is computed of codes with the numbers that the codes stand for.
+
+    Yields:
+        Pairs of a tensor that has a counterpart already.
+    """
+    labels, others = one.labels(), other.labels()
+    back = {id(found): datum for datum in one.data for found, _ in _one(taken.get(id(datum)))}
+    for label, found in others.items():
+        datum = labels.get(_DEQUANTIZED.sub("", label))
+        if datum is None or not _DEQUANTIZED.search(label) or _shape(datum) != _shape(found):
+            continue
+        if id(found) not in back and id(datum) not in taken:
+            taken[id(datum)] = left.pop(other.key(found)), DEQUANTIZED
+        elif id(found) not in back:
+            left.pop(other.key(found))
+            yield Pair(datum, found, DEQUANTIZED)
+    for label, datum in labels.items():
+        other_found = others.get(_DEQUANTIZED.sub("", label))
+        if other_found is None or not _DEQUANTIZED.search(label) or id(datum) in taken:
+            continue
+        if _shape(datum) != _shape(other_found):
+            continue
+        if other.key(other_found) in left:
+            taken[id(datum)] = left.pop(other.key(other_found)), DEQUANTIZED
+        else:
+            taken[id(datum)] = other_found, DEQUANTIZED
+
+
+def _one(found: tuple[Datum, str] | None) -> Sequence[tuple[Datum, str]]:
+    return () if found is None else (found,)
+
+
+def _match_equals(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
+    """Match parameters and batches of other names that are equal bit for bit."""
+    waiting: dict[object, list[Datum]] = defaultdict(list)
+    for found in left.values():
+        if not other.inputs(found) and (mark := _mark(other.dump, found)) is not None:
+            waiting[mark].append(found)
+    for datum in one.data if waiting else ():
+        if id(datum) in taken or one.inputs(datum):
+            continue
+        equals = waiting.get(_mark(one.dump, datum))
+        if equals:
+            found = equals.pop(0)
+            taken[id(datum)] = left.pop(other.key(found)), CONTENT
+
+
+def _mark(dump: Dump, datum: Datum) -> object:
+    """What equal tensors have in common; ``None``: it says nothing, as all zeros don't."""
+    shape = _shape(datum)
+    if shape is None or math.prod(shape) < _LEAST_ELEMENTS:
+        return None
+    try:
+        found = dump.digest(datum) or digest_in(dump, datum)
+    except (DumpError, OSError):
+        return None
+    if found is None or not found.least < found.most:
+        return None
+    return shape, datum.dtype, found.hash
 
 
 def _match_outputs(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
@@ -235,9 +340,10 @@ def _match_by_neighbours(one: _Side, other: _Side, taken: _Taken, left: _Left) -
 def _match_by_order(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
     """Match the rest by kind, in the order in which both runs have them."""
     rest = [datum for datum in one.data if id(datum) not in taken]
-    if one.sort is not None:  # numbers in the code of another engine stand wherever they do
-        rest = [datum for datum in rest if _shape(datum) != () or one.inputs(datum)]
     others = [datum for datum in other.data if other.key(datum) in left]
+    # Numbers in the code stand wherever they do, and so do the scales of codes.
+    rest = [datum for datum in rest if not one.is_lone(datum)]
+    others = [datum for datum in others if not other.is_lone(datum)]
     matcher = difflib.SequenceMatcher(
         None, list(map(one.kind, rest)), list(map(other.kind, others)), autojunk=False
     )
@@ -248,7 +354,12 @@ def _match_by_order(one: _Side, other: _Side, taken: _Taken, left: _Left) -> Non
             left.pop(other.key(found), None)
 
 
-def _in_order(one: _Side, other: _Side, taken: _Taken, alone: set[int]) -> list[Pair]:
+def _in_order(
+    one: _Side, other: _Side, taken: _Taken, alone: set[int], more: Sequence[Pair] = ()
+) -> list[Pair]:
+    besides: dict[int, list[Pair]] = defaultdict(list)
+    for pair in more:
+        besides[id(pair.first)].append(pair)
     behind: dict[int, list[Datum]] = defaultdict(list)
     last = 0
     for datum in other.data:
@@ -263,7 +374,9 @@ def _in_order(one: _Side, other: _Side, taken: _Taken, alone: set[int]) -> list[
             made.append(Pair(datum, None))
             continue
         made.append(Pair(datum, *found))
-        made += [Pair(None, each) for each in behind[id(found[0])]]
+        for pair in besides[id(datum)]:
+            made += [pair, *(Pair(None, each) for each in behind.pop(id(pair.second), ()))]
+        made += [Pair(None, each) for each in behind.pop(id(found[0]), ())]
     return made
 
 

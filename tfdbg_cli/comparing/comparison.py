@@ -12,7 +12,7 @@ from tfdbg_cli.common.errors import DumpError, one_line
 from tfdbg_cli.comparing.alignment import Pair
 from tfdbg_cli.comparing.bars import Bar, Bars
 from tfdbg_cli.comparing.digests import digest_gap, digest_in
-from tfdbg_cli.comparing.gaps import SHAPES, Gap, beyond, difference, epsilon, gap
+from tfdbg_cli.comparing.gaps import CODES, SHAPES, Gap, beyond, difference, epsilon, gap
 from tfdbg_cli.comparing.origins import Side
 from tfdbg_cli.comparing.regions import inside
 from tfdbg_cli.comparing.rounding import carried, summed
@@ -72,6 +72,7 @@ class _Given(NamedTuple):
         alone: on the way from there, what only the first, and what only the second run has.
         read: those nearest tensors, as far as they are within the bar.
         is_sure: whether all of it was kept.
+        dtypes: of what only one run has on the way from there.
     """
 
     is_start: bool
@@ -79,6 +80,7 @@ class _Given(NamedTuple):
     alone: Sequence[Sequence[str]] = ()
     read: Sequence[_Found] = ()
     is_sure: bool = True
+    dtypes: Sequence[str] = ()
 
     @property
     def is_same(self) -> bool:
@@ -135,6 +137,7 @@ class Comparison:
         self.first, self.second = first, second
         self.bars = bars or Bars()
         info, other_info = first.run_info(), second.run_info()
+        self._results = {*info.outputs.values(), *info.fetches} if info is not None else set()
         # Of an engine that nobody has noted it is taken to be the same.
         self._is_across = bool(info and other_info and info.engine != other_info.engine)
         self._is_settled = self._is_across
@@ -273,6 +276,10 @@ class Comparison:
         dtypes: tuple[str, ...] = _dtype(first), _dtype(second)
         if epsilon(dtypes[0]):  # what was computed in a coarser dtype before and cast back
             dtypes += self._coarser(dtypes, given)
+            both = zip(self.sides, pair[:2], strict=True)
+            dtypes += (CODES,) * any(
+                side.is_quantized(each.node_name) for side, each in both if each
+            )
         is_same = given.is_same and is_same_op
         added = self._added(first)
         bar = self.bars.bar(dtypes, op_type, added, same_inputs=is_same)
@@ -363,9 +370,9 @@ class Comparison:
         if self._is_across:
             self._coarsest = max(*dtypes, self._coarsest, key=epsilon)
             return (self._coarsest,)
-        if given.state == _SAME:
+        if given.is_same:
             return ()
-        return tuple(each.dtype for each in given.read if each.apart)
+        return (*(each.dtype for each in given.read if each.apart), *given.dtypes)
 
     def _with_view(self, row: Row) -> list[Row]:
         """A row; before it the view by which its inputs differ, though what they show agrees."""
@@ -433,6 +440,8 @@ class Comparison:
     def _is_beyond(self, pair: Pair, found: Gap, bar: Bar, one: Any, other: Any) -> bool:
         if found.is_equal:
             return False
+        if bar.dtype == CODES and self._is_result(pair) and _has_lost_channels(one, other):
+            return True
         if found.problem:
             return True
         if found.note:  # what can't be told isn't claimed
@@ -449,6 +458,14 @@ class Comparison:
         if not bar.share:
             return True
         return beyond(np.asarray(one), np.asarray(other), bar.limit) > bar.share * found.total
+
+    def _is_result(self, pair: Pair) -> bool:
+        datum = pair.first
+        node = self.sides[0].nodes.get(datum.node_name) if datum is not None else None
+        if datum is None or node is None:
+            return False
+        label = node.attributes.get(f"tensor:{datum.output_slot}")
+        return not {datum.tensor_name, label}.isdisjoint(self._results)
 
     def _note(self, node_name: str, state: int) -> None:
         self._states[node_name] = max(self._states.get(node_name, _SAME), state)
@@ -480,7 +497,14 @@ class Comparison:
             others = []  # what one run alone lists of several outputs of a node is no proof
         read = [self._found[each] for each in known if each in self._found]
         is_sure = not mine.unknown and not theirs.unknown
-        return _Given(False, state, others, read, is_sure)
+        dtypes = {
+            dtype
+            for each, found in ((side, mine), (other, theirs))
+            for name in found.passed
+            for dtype in each.dtypes(name)
+            if epsilon(dtype)
+        }
+        return _Given(False, state, others, read, is_sure, sorted(dtypes))
 
     def _added(self, datum: Datum) -> int:
         """How many numbers were added up for one element: as many as the inputs have for each."""
@@ -498,6 +522,15 @@ class Comparison:
         # A product of matrices of n x k and k x m numbers adds k for each of n x m.
         largest, second = sorted(sizes)[-2:][::-1]
         return max(int((largest * second / made) ** 0.5), largest // made, 1)
+
+
+def _has_lost_channels(one: Any, other: Any) -> bool:
+    """Whether numbers of the last dimension have become the same for all, where they were not."""
+    if not isinstance(one, np.ndarray) or one.ndim < 2 or one.shape != np.shape(other):
+        return False
+    pair = (np.asarray(each).reshape(-1, one.shape[-1]) for each in (one, other))
+    varies, still = ((each != each[:1]).any(0) for each in pair)
+    return bool((varies & ~still).any())
 
 
 def _is_doubted(row: Row) -> bool:

@@ -11,6 +11,7 @@ from tfdbg_cli.dumps.dtypes import LAYOUTS, blocks, name_of
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
 __all__ = [
+    "CODES",
     "SHAPES",
     "Allowed",
     "Difference",
@@ -26,6 +27,9 @@ __all__ = [
 
 #: How far two arrays may be apart, if the largest absolute value of the first one is so much.
 Allowed = Callable[[float], float]
+
+#: What stands for the dtype of numbers that were computed of codes of 8 bits.
+CODES = "8-bit codes"
 
 #: How the problem of two arrays begins whose elements don't belong together.
 SHAPES = "the shapes differ"
@@ -92,6 +96,8 @@ class Difference(NamedTuple):
 
 def epsilon(dtype: str) -> float:
     """The distance of 1 to the next number of a dtype; 0 where there are only whole numbers."""
+    if dtype == CODES:
+        return 2.0**-7
     if dtype in LAYOUTS:
         return 2.0 ** -LAYOUTS[dtype].mantissa
     return {"float32": 2.0**-23, "complex64": 2.0**-23}.get(

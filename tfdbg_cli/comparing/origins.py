@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.traits import op_roles
+from tfdbg_cli.comparing.gaps import CODES
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
 
 __all__ = ["Origins", "Side"]
 
+# What they give has the precision of codes.
+_QUANTIZED = re.compile(r"quantize|^QLinear|Integer$|^QGemm|^DynamicQuant", re.IGNORECASE)
 # They hand on the numbers that they were given.
 _HANDING_ON = frozenset({"same", "cast"})
 
@@ -170,6 +175,20 @@ class Side:
                 unknown.append(name)
             waiting += ((each, is_direct and hands_on) for each in reversed(inputs))
         return Origins(matched, passed, unknown, direct, alone)
+
+    def is_quantized(self, name: str) -> bool:
+        """Whether a node computes codes, or with codes."""
+        return bool(_QUANTIZED.search(self.dump.op_type(name)))
+
+    def dtypes(self, name: str) -> set[str]:
+        """The dtypes of a node's tensors; codes count as what they are good for."""
+        if self.is_quantized(name):
+            return {CODES}
+        found = set()
+        for datum in self.dump.by_node(name):
+            with contextlib.suppress(Exception):  # it is damaged: the comparison says so
+                found.add(datum.dtype)
+        return found
 
     def hands_on(self, name: str) -> bool:
         """Whether a node hands on the numbers that it was given, in whatever shape and dtype."""

@@ -24,6 +24,7 @@ from tfdbg_cli.comparing.comparison import AT_START, Comparison, Row
 from tfdbg_cli.comparing.history import different_since
 from tfdbg_cli.comparing.reference import run_name
 from tfdbg_cli.comparing.shards import side_by_side
+from tfdbg_cli.comparing.signals import signals
 from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.open import find_ranks, list_runs, open_dump, open_ranks, rank_runs
@@ -224,12 +225,25 @@ def _head(
                 f", apart by {unequal.gap.max_abs:.3g}; {unequal.bar.limit:.3g} is allowed.",
             )
         )
+    made += _signal(comparison)
     if apart:
         first = comparison.first_apart()
         first = first if first in apart else apart[0]
         name = first.datum.tensor_name
         made.append(line(("They part at ", "bold"), (name, "bold"), f": {sentence(first)}."))
     return made
+
+
+def _signal(comparison: Comparison) -> Iterator[Line]:
+    """Where codes of 8 bits lose most of the signal."""
+    found = [each for each in signals(comparison) if each.before is not None]
+    if found:
+        most = max(found, key=lambda each: each.lost)
+        yield line(
+            "Codes of 8 bits lose most of the signal at ",
+            (f"{most.row.pair.second.tensor_name if most.row.pair.second else ''}", "bold"),
+            f": signal to noise falls from {most.before:.0f} to {most.decibels:.0f} dB.",
+        )
 
 
 def _unlike(first: Dump, second: Dump) -> Iterator[Line]:
