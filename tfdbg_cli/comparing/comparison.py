@@ -496,7 +496,7 @@ class Comparison:
         if not all(others) and not (is_alone and any(others)):
             others = []  # what one run alone lists of several outputs of a node is no proof
         read = [self._found[each] for each in known if each in self._found]
-        is_sure = not mine.unknown and not theirs.unknown
+        is_sure = bool(mine.matched and theirs.matched) and not (mine.unknown or theirs.unknown)
         dtypes = {
             dtype
             for each, found in ((side, mine), (other, theirs))

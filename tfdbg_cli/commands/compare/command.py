@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tfdbg_cli.commands.compare.arguments import comparison as comparison_command
 from tfdbg_cli.commands.compare.arguments import terms_arguments
-from tfdbg_cli.commands.compare.screens import PairScreen, record, sentence, table, written
+from tfdbg_cli.commands.compare.screens import PairScreen, record, table, written
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import NODE_ARGUMENTS
@@ -26,6 +26,7 @@ from tfdbg_cli.comparing.reference import run_name
 from tfdbg_cli.comparing.shards import side_by_side
 from tfdbg_cli.comparing.signals import signals
 from tfdbg_cli.comparing.terms import Terms
+from tfdbg_cli.comparing.verdicts import verdict
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.open import find_ranks, list_runs, open_dump, open_ranks, rank_runs
 from tfdbg_cli.dumps.remote.shadow import place_of, shadowed
@@ -230,7 +231,15 @@ def _head(
         first = comparison.first_apart()
         first = first if first in apart else apart[0]
         name = first.datum.tensor_name
-        made.append(line(("They part at ", "bold"), (name, "bold"), f": {sentence(first)}."))
+        told = verdict(comparison, first)
+        made.append(line(("They part at ", "bold"), (name, "bold"), f": {told.said}."))
+        if told.arguments:
+            text = told.differing()
+            made.append(line((f"{text[:1].upper()}{text[1:]}.", "bold")))
+        for letter, place in zip("AB", told.places, strict=True):
+            if place is not None:
+                where = f"{place.file}:{place.line}"
+                made.append(line((f"{letter}  ", "bold"), (where, "dim"), f"  {place.text}"))
     return made
 
 

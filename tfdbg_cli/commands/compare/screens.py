@@ -25,16 +25,16 @@ from tfdbg_cli.comparing.comparison import (
     Row,
 )
 from tfdbg_cli.comparing.gaps import Difference, Gap, delta, difference, largest
+from tfdbg_cli.comparing.verdicts import Place, sentence, verdict
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.run_folder.states import Writers
-from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.tensors.numeric import dtype_kind
 from tfdbg_cli.tensors.pictures.document import Look, PictureDocument
 from tfdbg_cli.tensors.pictures.reduction import check_drawable
 from tfdbg_cli.tensors.pictures.source import Source
 from tfdbg_cli.tensors.statistics import Health
 
-__all__ = ["PairScreen", "record", "sentence", "table", "written"]
+__all__ = ["PairScreen", "place_lines", "record", "table", "written"]
 
 _ROLES = {
     MADE_HERE: "error",
@@ -44,14 +44,6 @@ _ROLES = {
     INPUTS_DIFFER: "warning",
     ONLY_FIRST: "info",
     ONLY_SECOND: "info",
-}
-_SENTENCES = {
-    MADE_HERE: "made here: its inputs agree",
-    INPUTS_DIFFER: "its inputs differ already",
-    AT_START: "it was different at the start of this run",
-    GIVEN: "it was given differently: nothing in the run computes it",
-    ONLY_FIRST: "only the first run has it",
-    ONLY_SECOND: "only the second run has it",
 }
 _HEADS = (
     ("Why", 13),
@@ -71,16 +63,6 @@ _NARROW, _KEPT = 120, frozenset({"Why", "max abs", "differ", "By", "Tensor name"
 _MOST_ELEMENTS = 20
 _MANY = 1_000_000
 _HUGE = 1 << 60
-
-
-def sentence(row: Row) -> str:
-    """What is said of a row that is beyond the bar."""
-    if row.said == OTHER_INPUTS:
-        first, second = (", ".join(names[:3]) for names in row.others)
-        texts = [f"only A computes it from {first}"] * bool(first)
-        texts += [f"only B{'' if first else ' computes it'} from {second}"] * bool(second)
-        return f"made here: {', '.join(texts)}"
-    return _SENTENCES.get(row.said, "within the bar" if row.pair.second is not None else "")
 
 
 def written(comparison: Comparison, row: Row) -> Iterator[Line]:
@@ -225,6 +207,7 @@ def record(comparison: Comparison, row: Row) -> Mapping[str, Any]:
     found = _read(comparison, row)
     numbers = found._asdict() if found is not None else dict.fromkeys(Difference._fields)
     first, second = row.pair.first, row.pair.second
+    told = verdict(comparison, row) if row.is_beyond else None
     healths = [
         None if health is None else health._asdict()
         for health in (_health(comparison.first, first), _health(comparison.second, second))
@@ -235,7 +218,10 @@ def record(comparison: Comparison, row: Row) -> Mapping[str, Any]:
         "execution": row.datum.execution,
         "matched_by": row.pair.matched_by or None,
         "beyond": row.is_beyond,
-        "said": sentence(row) if row.is_beyond else None,
+        "said": told.said if told is not None else None,
+        "ops": [*told.ops] if told is not None else None,
+        "arguments": [each._asdict() for each in told.arguments] if told is not None else None,
+        "lines": [each and each._asdict() for each in told.places] if told is not None else None,
         "allowed": row.bar.limit,
         **numbers,
         "health": healths[0],
@@ -273,7 +259,8 @@ class PairScreen:
         """
         row = self._row
         if not row.is_pair or row.gap.problem or row.gap.note:
-            raise UserError(f"There is no difference to draw: {row.gap.problem or sentence(row)}.")
+            why = row.gap.problem or sentence(self._comparison, row)
+            raise UserError(f"There is no difference to draw: {why}.")
         name = [Span(f"B - A of {row.datum.tensor_name}", "bold")]
         look = Look(scale="symmetric", how="extreme")
         return PictureDocument(
@@ -316,7 +303,10 @@ class PairScreen:
     def _verdict(self) -> Iterator[Line]:
         row = self._row
         role = _ROLES.get(row.said, "success") if row.is_beyond else "success"
-        yield line((sentence(row), role))
+        told = verdict(self._comparison, row)
+        yield line((told.said, role))
+        if told.arguments:
+            yield line((told.differing(), role))
         if row.is_pair:
             yield line((f"matched by {row.pair.matched_by}", "dim"))
         yield from written(self._comparison, row)
@@ -376,24 +366,21 @@ class PairScreen:
             yield _cells(texts, widths, "", link if place else None)
 
     def _places(self) -> Iterator[Line]:
-        for letter, _, dump, datum in self._each():
-            graph = dump.graph()
-            node = graph.nodes.get(datum.node_name) if graph is not None and datum else None
-            frame = own_frame(node.frames or ()) if node is not None else None
-            if frame is None:
-                continue
-            lines = dump.sources().lines(frame.file)
-            text = (
-                lines[frame.line - 1].strip() if lines and frame.line <= len(lines) else frame.text
-            )
-            is_first = letter == "A" and lines is not None
-            link = Link(f"ps {quoted(frame.file)} -b {frame.line}") if is_first else None
-            yield line()
-            yield line(
-                (f"Line in {letter}: ", "bold"),
-                Span(f"{frame.file}:{frame.line}", "link" if link else "", link),
-            )
-            yield line("    ", (text or "", "source"))
+        for letter, place in zip("AB", verdict(self._comparison, self._row).places, strict=True):
+            if place is not None:
+                yield line()
+                yield from place_lines(letter, place)
+
+
+def place_lines(letter: str, place: Place) -> Iterator[Line]:
+    """A line of one run's program, and where it is."""
+    is_shown = letter == "A" and place.is_kept
+    link = Link(f"ps {quoted(place.file)} -b {place.line}") if is_shown else None
+    yield line(
+        (f"Line in {letter}: ", "bold"),
+        Span(f"{place.file}:{place.line}", "link" if link else "", link),
+    )
+    yield line("    ", (place.text, "source"))
 
 
 def _element(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], place: Any) -> tuple[str, ...]:
