@@ -6,11 +6,13 @@ import difflib
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.common.files import lines_of
+from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.comparing.calls import Made, renumbered
 from tfdbg_cli.comparing.digests import digest_in
 from tfdbg_cli.comparing.engines import AcrossEngines, Sort, across_engines
@@ -19,7 +21,7 @@ from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
 
-__all__ = ["Pair", "Renamed", "align", "read_map"]
+__all__ = ["FED", "Pair", "Renamed", "align", "read_map"]
 
 #: Regexes for whole names of nodes of the first run, and what they are called in the second.
 Renamed = Sequence[tuple[re.Pattern[str], str]]
@@ -27,7 +29,7 @@ Renamed = Sequence[tuple[re.Pattern[str], str]]
 #: What pairs are matched by.
 NAME, MAP, CALL = "name", "map", "call"
 NEIGHBOURS, ORDER, VALUE, OUTPUT = "neighbours", "order", "value", "output"
-DEQUANTIZED, CONTENT = "dequantized", "content"
+DEQUANTIZED, CONTENT, FED = "dequantized", "content", "feed"
 # Fewer numbers are equal by chance.
 _LEAST_ELEMENTS = 4
 _DEQUANTIZED = re.compile(r"_DequantizeLinear(_Output)?(_\d+)?$", re.IGNORECASE)
@@ -46,6 +48,7 @@ class Pair(NamedTuple):
             belongs together, op type and shape are the same), ``order`` (op type and shape are the
             same between others that belong together), ``output`` (the program calls what the run
             gives it the same), ``content`` (nothing computes them, and they are equal),
+            ``feed`` (one run was given what the other one has computed before it was given it),
             ``dequantized`` (one has what the codes of the other stand
             for) or ``value`` (between two engines: the numbers are near); empty for
             one that is alone.
@@ -72,6 +75,8 @@ class _Side:
         self.data = [datum for datum in dump.data() if not datum.is_view]
         graph = dump.graph()
         self.nodes = graph.nodes if graph is not None else {}
+        info = dump.run_info()
+        self.roles = op_roles(info.engine if info is not None else "")
         self.devices = {datum.device_name for datum in self.data}
         self.by_device = False
 
@@ -100,6 +105,27 @@ class _Side:
             label = node.attributes.get(f"tensor:{datum.output_slot}", "") if node else ""
             if label and not label.isdecimal():
                 found[label] = datum
+        return found
+
+    def is_batch(self, datum: Datum) -> bool:
+        """Whether a run was given it from outside."""
+        return self.dump.op_type(datum.node_name) in self.roles.batches and not self.inputs(datum)
+
+    def fed(self, given: Datum, data: Iterable[Datum]) -> Datum | None:
+        """The tensor of this run that was handed to what the other run calls an input."""
+        info = self.dump.run_info()
+        name = given.node_name.rpartition("/")[2]
+        if info is None or name not in info.feeds:
+            return None
+        value = info.feeds[name]
+        found = None
+        for datum in data:
+            if _shape(datum) == _shape(given) and datum.dtype == given.dtype:
+                try:
+                    is_it = np.array_equal(self.dump.value(datum), value)
+                except (DumpError, OSError, ValueError, TypeError):
+                    continue
+                found = datum if is_it else found
         return found
 
     def made(self) -> Iterator[Made]:
@@ -184,6 +210,7 @@ def align(first: Dump, second: Dump, renamed: Renamed = ()) -> list[Pair]:
             taken[id(datum)] = found, how
     more: list[Pair] = []
     if across is None and left and len(taken) < len(one.data):
+        _match_fed(one, other, taken, left)
         _match_equals(one, other, taken, left)
     if across is None:
         _match_outputs(one, other, taken, left)
@@ -253,6 +280,20 @@ def _dequantized(one: _Side, other: _Side, taken: _Taken, left: _Left) -> Iterat
 
 def _one(found: tuple[Datum, str] | None) -> Sequence[tuple[Datum, str]]:
     return () if found is None else (found,)
+
+
+def _match_fed(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
+    """Match what a run is given with what the other run has computed itself, and was given then."""
+    for datum in one.data:
+        if id(datum) not in taken and one.is_batch(datum):
+            found = other.fed(datum, (each for each in other.data if other.key(each) in left))
+            if found is not None:
+                taken[id(datum)] = left.pop(other.key(found)), FED
+    for given in [*left.values()]:
+        if other.is_batch(given):
+            made = one.fed(given, (each for each in one.data if id(each) not in taken))
+            if made is not None:
+                taken[id(made)] = left.pop(other.key(given)), FED
 
 
 def _match_equals(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:

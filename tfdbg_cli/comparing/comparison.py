@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError, one_line
-from tfdbg_cli.comparing.alignment import Pair
+from tfdbg_cli.comparing.alignment import FED, Pair
 from tfdbg_cli.comparing.bars import Bar, Bars
 from tfdbg_cli.comparing.digests import digest_gap, digest_in
 from tfdbg_cli.comparing.gaps import CODES, SHAPES, Gap, beyond, difference, epsilon, gap
@@ -270,7 +270,7 @@ class Comparison:
             said = ONLY_FIRST if second is None else ONLY_SECOND
             # Another engine computes by other ops.
             return Row(pair, Gap(), Bar(), not self._is_across, said)
-        given = self._given(first, second)
+        given = self._given(first, second) if pair.matched_by != FED else _Given(True)
         op_type = self.first.op_type(first.node_name)
         is_same_op = op_type == self.second.op_type(second.node_name)
         dtypes: tuple[str, ...] = _dtype(first), _dtype(second)
@@ -535,7 +535,8 @@ def _has_lost_channels(one: Any, other: Any) -> bool:
 
 def _is_doubted(row: Row) -> bool:
     """Whether a pair may be none: the two programs compute the same in other ways."""
-    return row.is_beyond and row.is_pair and row.said != MADE_HERE and not row.datum.is_view
+    is_doubted = row.said not in (MADE_HERE, GIVEN)
+    return row.is_beyond and row.is_pair and is_doubted and not row.datum.is_view
 
 
 def _is_none(row: Row) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from tfdbg_cli.comparing.alignment import FED
 from tfdbg_cli.comparing.comparison import (
     AT_START,
     GIVEN,
@@ -100,6 +101,8 @@ def sentence(comparison: Comparison, row: Row) -> str:
         return f"made here: {', '.join(texts)}"
     if row.said == MADE_HERE:
         return f"made here: {_how(comparison, row)}"
+    if row.said == GIVEN and row.pair.matched_by == FED:
+        return "it was given differently"
     return _SENTENCES.get(row.said, "within the bar" if row.pair.second is not None else "")
 
 
