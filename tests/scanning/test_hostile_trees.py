@@ -230,7 +230,14 @@ def test_what_comparisons_say_is_looked_at_as_well(
     head, line = (tree / "tfdbg-compare.jsonl").read_bytes().splitlines(keepends=True)
     found = json.loads(line) | {"passed": 1, "first": [{"tensor": "y:0", "op": ""}]}
     found.pop("crc32")
-    for more in ({}, {"said": "x"}, {"said": "x", "max_abs": "1"}, {"said": 3, "max_abs": 1.0}):
+    good = {"said": "x", "max_abs": 1.0}
+    wrong = [
+        *({}, {"said": "x"}, {"said": "x", "max_abs": "1"}, {"said": 3, "max_abs": 1.0}),
+        *(good | {"bad": each} for each in (3, ["x"], [-1])),
+        *(good | {"lines": each} for each in ("x", [3])),
+        *(good | {"arguments": each} for each in ("x", ["abc"], [["a", "b"]], [["a", "b", 3]])),
+    ]
+    for more in wrong:
         text = json.dumps(found | more)
         (tree / "tfdbg-compare.jsonl").write_bytes(head + text.encode())
         assert compare_main(arguments) == 0

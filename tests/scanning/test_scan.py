@@ -279,7 +279,7 @@ def test_where_the_dumps_of_two_trees_part(compare: Scan, tree: Path, tmp_path: 
     done = compare()
     assert done.returncode == 1
     assert re.fullmatch(
-        r"rank_1/step3  given          y:0  max abs 0\n"
+        r"rank_1/step3  given          y:0  ok \| 1 bad\n"
         r"1 of 36 dumps part from those in other\.\n"
         r"tfdbg --dump-dir A --against B, with two dumps, shows where\.\n",
         done.stdout,

@@ -254,8 +254,17 @@ def _scanned_row(found: Finding) -> str:
 
 
 def _compared_row(found: Finding) -> str:
-    joined = f"  ({found['ranks']} ranks joined)" if found.get("ranks") else ""
-    return f"{found['said']:<13}  {_named(found)}  max abs {found['max_abs']:.3g}{joined}"
+    texts = [f"{found['said']:<13}  {_named(found)}"]
+    if found["max_abs"] is not None:
+        texts.append(f"max abs {found['max_abs']:.3g}")
+    if any(found.get("bad", ())):
+        texts.append(" | ".join(str(count or "ok") for count in found["bad"]) + " bad")
+    texts += [f"{name} {one} in A, {two} in B" for name, one, two in found.get("arguments", ())]
+    lines = [each for each in found.get("lines", ()) if each]
+    texts += [" | ".join(dict.fromkeys(lines))] * bool(lines)
+    if found.get("ranks"):
+        texts.append(f"({found['ranks']} ranks joined)")
+    return "  ".join(texts)
 
 
 def _named(found: Finding) -> str:

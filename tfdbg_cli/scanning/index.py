@@ -12,7 +12,8 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import IO, Any
 
 from tfdbg_cli.common.errors import UserError, one_line
@@ -262,9 +263,12 @@ def _is_finding(found: Mapping[str, Any], compares: bool) -> bool:
     has_passed = bool(found.get("passed"))
     counts = [found.get("bytes"), found.get("passed", 0)]
     counts.append(found.get("tensors", None if has_passed else 0))
-    numbers = [found.get("max_abs")] if has_passed and compares else []
+    numbers = [found.get("max_abs", "")] if has_passed and compares else []
     texts = [found.get("folder"), found.get("state"), *problems]
     texts += [found.get("said")] if has_passed and compares else []
+    counts += _listed(found, "bad")
+    names = [*_listed(found, "lines"), *chain(*map(_texts_of, _listed(found, "arguments")))]
+    texts += [each for each in names if each is not None]
     for each in first:
         if not isinstance(each, dict):
             return False
@@ -273,7 +277,7 @@ def _is_finding(found: Mapping[str, Any], compares: bool) -> bool:
     return (
         bool(first) == has_passed
         and all(type(each) is int and each >= 0 for each in counts)
-        and all(isinstance(each, float) for each in numbers)
+        and all(each is None or isinstance(each, float) for each in numbers)
         and all(isinstance(each, str) for each in texts)
     )
 
@@ -299,3 +303,13 @@ def _parsed(line: str) -> dict[str, Any] | None:
         return None
     found.pop("crc32", None)
     return found
+
+
+def _listed(found: Mapping[str, Any], name: str) -> Sequence[Any]:
+    """A list that may be left out; what is none counts as an entry that nothing is."""
+    listed = found.get(name, [])
+    return listed if isinstance(listed, list) else [{}]
+
+
+def _texts_of(argument: Any) -> Sequence[Any]:
+    return argument if isinstance(argument, list) and len(argument) == 3 else [{}]

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.comparing.alignment import Renamed, align
 from tfdbg_cli.comparing.bars import Bars
-from tfdbg_cli.comparing.comparison import Comparison
+from tfdbg_cli.comparing.comparison import Comparison, Row
+from tfdbg_cli.comparing.digests import digest_in
 from tfdbg_cli.comparing.shards import side_by_side
+from tfdbg_cli.comparing.verdicts import verdict
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.scanning.tree import Folder, opened, opened_pair
@@ -116,11 +118,31 @@ def _compared(
         finding["passed"] = int(row is not None)
         if row is not None:
             finding["said"] = row.said
-            finding["max_abs"] = float(comparison.exact(row).gap.max_abs)
+            found = comparison.exact(row).gap
+            # An infinity on one side has no distance.
+            finding["max_abs"] = None if found.is_bad else float(found.max_abs)
+            bad = [*_bad_of(comparison, row)]
+            told = verdict(comparison, row)
+            lines = [each and f"{each.file}:{each.line}" for each in told.places]
+            finding |= {"bad": bad} if any(bad) else {}
+            finding |= {"arguments": [[*each] for each in told.arguments]} if told.arguments else {}
+            finding |= {"lines": lines} if any(lines) else {}
             finding["first"] = [_named(first, row.datum)]
         elif not finding["tensors"]:
             yield "no tensor of one is one of the other."
         yield from (*first.warnings, *second.warnings)
+
+
+def _bad_of(comparison: Comparison, row: Row) -> Iterator[int]:
+    """How many elements of a tensor are NaN or infinite, in each of two runs."""
+    for side, datum in zip(comparison.sides, row.pair[:2], strict=True):
+        known = side.dump.digest(datum) if datum is not None else None
+        if known is None and datum is not None:
+            try:
+                known = digest_in(side.dump, datum)
+            except (DumpError, OSError):
+                known = None
+        yield sum(known.bad) if known is not None else 0
 
 
 def _named(dump: Dump, datum: Datum) -> dict[str, Any]:

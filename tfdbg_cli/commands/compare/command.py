@@ -258,6 +258,10 @@ def _signal(comparison: Comparison) -> Iterator[Line]:
 def _unlike(first: Dump, second: Dump) -> Iterator[Line]:
     """What the programs were started as, and ran on, as far as that isn't the same."""
     infos = first.run_info(), second.run_info()
+    numbers = [info.call_count if info is not None else 0 for info in infos]
+    if all(numbers) and numbers[0] != numbers[1]:
+        texts = ("A ", "bold"), f"is run {numbers[0]} of its program, ", ("B ", "bold")
+        yield line(*texts, f"is run {numbers[1]} of its own.")
     facts, others = (dict(info.program) if info is not None else {} for info in infos)
     for label, text in facts.items():
         other = others.get(label, text)

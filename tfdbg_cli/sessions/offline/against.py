@@ -61,6 +61,7 @@ def first_apart(survey: Survey, against: str, terms: Terms) -> Parting:
     is_one = len(others) == len(survey.runs) == 1
     found: Opened | None = None
     lost: list[str] = []
+    used: set[str] = set()
     count = 0
     for run in survey.like_current():
         other = others[0] if is_one else by_name.get(run.path.name)
@@ -70,6 +71,8 @@ def first_apart(survey: Survey, against: str, terms: Terms) -> Parting:
         dump: Dump | None = None
         try:
             dump = survey.open(run)
+            other = _of_the_same(dump, other, others, used)
+            used.add(other.name)
             is_apart = _are_apart(dump, other, *how)
         except UserError as error:
             lost.append(f"{run.path.name} can't be compared: {error.message}")
@@ -90,6 +93,39 @@ def first_apart(survey: Survey, against: str, terms: Terms) -> Parting:
         raise UserError(f"No run of {place_of(survey.root)} can be compared: {lost[0]}", hint)
     within = f"None of {count} runs is beyond the bar."
     return Parting(found, [*_short(lost), *[within] * (count > 1)], not lost)
+
+
+def _of_the_same(
+    dump: Dump, other: Path | RankRun, others: list[Path | RankRun], used: set[str]
+) -> Path | RankRun:
+    """The run of the other folder that did the same; that of the same number, if none did.
+
+    A program that calibrates a model first, say, has more runs than one that doesn't.
+    """
+    wanted = _done_by(dump)
+    if not wanted or isinstance(other, RankRun) or _done_there(other) == wanted:
+        return other
+    for each in others:
+        if each.name not in used and not isinstance(each, RankRun) and _done_there(each) == wanted:
+            return each
+    return other
+
+
+def _done_there(path: Path) -> str:
+    try:
+        dump = open_dump(path)
+    except UserError:
+        return ""
+    try:
+        return _done_by(dump)
+    finally:
+        dump.close()
+
+
+def _done_by(dump: Dump) -> str:
+    """What a run called, and with what; empty: it isn't known."""
+    info = dump.run_info()
+    return info.runner if info is not None else ""
 
 
 def _short(lost: list[str]) -> list[str]:
