@@ -125,7 +125,10 @@ def _done_there(path: Path) -> str:
 def _done_by(dump: Dump) -> str:
     """What a run called, and with what; empty: it isn't known."""
     info = dump.run_info()
-    return info.runner if info is not None else ""
+    if info is None:
+        return ""
+    asked = f"{[*info.fetches]} {[*info.feeds]}" if info.fetches or info.feeds else ""
+    return info.runner or asked
 
 
 def _short(lost: list[str]) -> list[str]:
