@@ -9,7 +9,6 @@ the op, by the argument or by the line that is the bug.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import subprocess
@@ -84,7 +83,7 @@ def compared(pair: Pair, folder: Path) -> Result:
     ]
     if done.returncode not in (0, 1) or done.stderr.strip():
         told.append(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "?")
-    return Result(pair, done.returncode, re.sub(r"/\S*/", "", " | ".join(told)))
+    return Result(pair, done.returncode, re.sub(r"(?<=\s)/\S*/", "", " | ".join(told)))
 
 
 def kept(pair: Pair, variant: str, folder: Path) -> str:
@@ -101,7 +100,9 @@ def kept(pair: Pair, variant: str, folder: Path) -> str:
 
 def _debugger(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     variables = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
-    variables |= {f"XDG_{name}_HOME": str(folder / "xdg") for name in ("CONFIG", "STATE", "DATA", "CACHE")}
+    variables |= {
+        f"XDG_{name}_HOME": str(folder / "xdg") for name in ("CONFIG", "STATE", "DATA", "CACHE")
+    }
     return subprocess.run(
         [sys.executable, "-m", "tfdbg_cli", *arguments],
         **{"capture_output": True, "text": True, "check": False, "cwd": folder},

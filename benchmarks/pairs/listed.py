@@ -68,7 +68,7 @@ _EQUAL = {
         cell: LSTM, and its cells by hand
         weight_norm: a weight, and its norm and direction
     """,
-    "tensorflow keras none": "bf16: float32 and mixed bfloat16",
+    "tensorflow keras calm": "calm_bf16: float32 and mixed bfloat16",
     "tensorflow function none": """
         norm_by_hand: moments, and by sums
         einsum: a product of matrices, and einsum

@@ -49,8 +49,12 @@ def perceptron():
     if VARIANT == "norm_by_hand":
         nodes += [
             node("ReduceMean", "a", "m", axes=None) if False else node("ReduceMean", "a axis", "m"),
-            node("Sub", "a m", "d"), node("Mul", "d d", "dd"), node("ReduceMean", "dd axis", "v"),
-            node("Add", "v e", "ve"), node("Sqrt", "ve", "s"), node("Div", "d s", "ds"),
+            node("Sub", "a m", "d"),
+            node("Mul", "d d", "dd"),
+            node("ReduceMean", "dd axis", "v"),
+            node("Add", "v e", "ve"),
+            node("Sqrt", "ve", "s"),
+            node("Div", "d s", "ds"),
             node("Mul", "ds g", "l"),
         ]
         weights.append(constant("axis", [-1], np.int64))
@@ -108,8 +112,14 @@ def quantized(model, shape):
     if VARIANT == "dynamic":
         quantize_dynamic("float.onnx", "codes.onnx", weight_type=QuantType.QInt8)
     else:
-        quantize_static("float.onnx", "codes.onnx", Reader(), quant_format=QuantFormat.QDQ,
-                        activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
+        quantize_static(
+            "float.onnx",
+            "codes.onnx",
+            Reader(),
+            quant_format=QuantFormat.QDQ,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+        )
     return onnx.load("codes.onnx")
 
 
@@ -121,6 +131,6 @@ if VARIANT in ("qdq", "qdq_range", "dynamic"):
 options = ort.SessionOptions()
 if VARIANT == "threads":
     options.intra_op_num_threads = 1
-ort.InferenceSession(
-    made.SerializeToString(), options, providers=["CPUExecutionProvider"]
-).run(None, {"x": x})
+ort.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(
+    None, {"x": x}
+)

@@ -11,14 +11,16 @@ RANDOM = np.random.default_rng(1)
 
 def keras() -> None:
     tf.keras.utils.set_random_seed(0)
-    if VARIANT == "bf16":
+    if VARIANT == "calm_bf16":
         tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
     x = RANDOM.normal(size=(32, 6)).astype("float32")
     y = (x.sum(1) > 0).astype("int32")
     given = tf.keras.Input((6,))
-    rate = 0.4 if VARIANT == "dropout" else 0.3
+    rate = {"dropout": 0.4, "calm": 0, "calm_bf16": 0}.get(VARIANT, 0.3)
     h = tf.keras.layers.Dense(8, activation="relu", name="one")(given)
-    h = tf.keras.layers.LayerNormalization(epsilon=0.1 if VARIANT == "eps" else 1e-3, name="norm")(h)
+    h = tf.keras.layers.LayerNormalization(epsilon=0.1 if VARIANT == "eps" else 1e-3, name="norm")(
+        h
+    )
     h = tf.keras.layers.Dropout(rate, seed=3, name="drop")(h)
     out = tf.keras.layers.Dense(2, name="two", dtype="float32")(h)
     model = tf.keras.Model(given, out)
@@ -61,7 +63,7 @@ def function() -> None:
             if VARIANT == "sign" and variable is more:
                 variable.assign_add(0.1 * gradient)
             elif VARIANT == "overwritten" and variable is more:
-                variable.assign(-0.1 * gradient)
+                variable.assign(0.1 * gradient)
             elif VARIANT == "assign":
                 variable.assign(variable - 0.1 * gradient)
             else:

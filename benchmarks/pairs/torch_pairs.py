@@ -17,8 +17,11 @@ class Attention(nn.Module):
         self.number = number
         self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
         if VARIANT in ("fused", "fused_swapped"):
-            self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
-            parts = (self.q, self.v, self.k) if VARIANT == "fused_swapped" else (self.q, self.k, self.v)
+            with torch.random.fork_rng():
+                self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
+            parts = (
+                (self.q, self.v, self.k) if VARIANT == "fused_swapped" else (self.q, self.k, self.v)
+            )
             with torch.no_grad():
                 self.qkv.weight.copy_(torch.cat([each.weight for each in parts]))
                 self.qkv.bias.copy_(torch.cat([each.bias for each in parts]))
@@ -131,7 +134,9 @@ def transformer() -> None:
         y = torch.randint(0, CLASSES, (BATCH,), generator=generator)
         if VARIANT == "batch":
             x = x * 1.01
-        with torch.autocast("cpu", torch.bfloat16, enabled=VARIANT in ("autocast", "autocast_scale")):
+        with torch.autocast(
+            "cpu", torch.bfloat16, enabled=VARIANT in ("autocast", "autocast_scale")
+        ):
             scores = model(x)
         if VARIANT == "loss_by_hand":
             loss = -scores.log_softmax(-1)[torch.arange(BATCH), y].mean()
@@ -156,7 +161,9 @@ class Convolutions(nn.Module):
         padding = "reflect" if VARIANT == "padding" else "zeros"
         self.one = nn.Conv2d(3, 8, 3, padding=1, padding_mode=padding)
         self.norm = nn.BatchNorm2d(
-            8, eps=1e-1 if VARIANT == "bn_eps" else 1e-5, momentum=0.3 if VARIANT == "bn_momentum" else 0.1
+            8,
+            eps=1e-1 if VARIANT == "bn_eps" else 1e-5,
+            momentum=0.3 if VARIANT == "bn_momentum" else 0.1,
         )
         stride = {"stride": 2}
         self.two = nn.Conv2d(8, 16, 3, **stride)
@@ -186,7 +193,11 @@ def convolutions() -> None:
             scale = net.norm.weight / (net.norm.running_var + net.norm.eps).sqrt()
             with torch.no_grad():
                 net.one.weight.mul_(scale[:, None, None, None])
-                bias = net.one.bias if VARIANT == "eval_folded_wrong" else net.one.bias - net.norm.running_mean
+                bias = (
+                    net.one.bias
+                    if VARIANT == "eval_folded_wrong"
+                    else net.one.bias - net.norm.running_mean
+                )
                 net.one.bias.copy_(bias * scale + net.norm.bias)
             net.norm = nn.Identity()
         with torch.no_grad():
@@ -224,8 +235,10 @@ class Recurrent(nn.Module):
             h = c = x.new_zeros(len(x), 16)
             for at in range(x.shape[1]):
                 gates = (
-                    x[:, at] @ self.lstm.weight_ih_l0.T + self.lstm.bias_ih_l0
-                    + h @ self.lstm.weight_hh_l0.T + self.lstm.bias_hh_l0
+                    x[:, at] @ self.lstm.weight_ih_l0.T
+                    + self.lstm.bias_ih_l0
+                    + h @ self.lstm.weight_hh_l0.T
+                    + self.lstm.bias_hh_l0
                 )
                 i, f, g, o = gates.chunk(4, -1)
                 if VARIANT == "cell_gates":

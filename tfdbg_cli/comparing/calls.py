@@ -62,7 +62,10 @@ class CallIds:
     def of(self, nodes: _Nodes) -> dict[str, tuple[int, ...]]:
         """The ids of each node of a graph, of the lowest depth first."""
         found: dict[str, tuple[int, ...]]
-        found = {name: (self._number(node.op_type),) for name, node in nodes.items()}
+        found = {
+            name: (self._number(node.op_type), self._number(node.op_type, len(node.inputs)))
+            for name, node in nodes.items()
+        }
         for _ in range(_LEVELS - 1):
             last = {name: ids[-1] for name, ids in found.items()}
             for name, node in nodes.items():

@@ -13,6 +13,7 @@ from tfdbg_cli.comparing.alignment import FED, Pair
 from tfdbg_cli.comparing.bars import Bar, Bars
 from tfdbg_cli.comparing.digests import digest_gap, digest_in
 from tfdbg_cli.comparing.gaps import CODES, SHAPES, Gap, beyond, difference, epsilon, gap
+from tfdbg_cli.comparing.left import Left
 from tfdbg_cli.comparing.origins import Side
 from tfdbg_cli.comparing.regions import inside
 from tfdbg_cli.comparing.rounding import carried, summed
@@ -54,10 +55,12 @@ class _Found(NamedTuple):
     """What is known of a pair within the bar, for what was computed from it.
 
     Attributes:
-        scale, apart: as `rounding.Input` has them.
+        datum: of the first run.
+        scale, apart: as `rounding.Input` has them; the scale is 0 where nobody has asked for it.
         dtype: the coarsest in which it, or something before it, was computed.
     """
 
+    datum: Datum
     scale: float
     apart: float
     dtype: str
@@ -129,11 +132,18 @@ class Comparison:
         first, second: the runs.
         pairs: their tensors.
         bars: how far two may be apart.
+        before: what the runs before have left within the bar; this comparison adds to it.
     """
 
     def __init__(
-        self, first: Dump, second: Dump, pairs: Sequence[Pair], bars: Bars | None = None
+        self,
+        first: Dump,
+        second: Dump,
+        pairs: Sequence[Pair],
+        bars: Bars | None = None,
+        before: Left | None = None,
     ) -> None:
+        self._before = before
         self.first, self.second = first, second
         self.bars = bars or Bars()
         info, other_info = first.run_info(), second.run_info()
@@ -167,7 +177,8 @@ class Comparison:
             if at == len(self._rows):
                 self._judge_next()
             row = self._rows[at]
-            if not self._is_settled and (_is_none(row) or (self._has_alone and _is_doubted(row))):
+            is_apart = _is_doubted(row) and (self._has_alone or row.said == OTHER_INPUTS)
+            if not self._is_settled and (is_apart or _is_none(row)):
                 self._settle()
             yield self._rows[at]
             at += 1
@@ -188,7 +199,7 @@ class Comparison:
                 self._judge_next()
             rows = [row for row in self._rows if row.is_pair and not row.datum.is_view]
             apart = [row.pair for row in rows if row.is_beyond]
-            doubted = [row.pair for row in rows if _is_doubted(row)]
+            doubted = [row.pair for row in rows if _is_doubted(row) and not self._is_batch(row)]
             near = [row.pair for row in rows if not row.is_beyond]
             found = set(map(id, inside(self.sides, apart, doubted, near)))
             found |= {id(row.pair) for row in rows if _is_none(row)}
@@ -213,8 +224,11 @@ class Comparison:
         assert pair.second is not None
         one, other = self.first.value(pair.first), self.second.value(pair.second)
         are_arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
-        if self._is_across and are_arrays and one.size == other.size:
-            other = other.reshape(one.shape)
+        if are_arrays and one.size == other.size and one.shape != other.shape:
+            # A dimension of one element is no difference; another engine has others anyway.
+            is_alike = [n for n in one.shape if n != 1] == [n for n in other.shape if n != 1]
+            if self._is_across or is_alike:
+                other = other.reshape(one.shape)
         return one, other
 
     def op_type(self, row: Row) -> str:
@@ -283,9 +297,6 @@ class Comparison:
         is_same = given.is_same and is_same_op
         added = self._added(first)
         bar = self.bars.bar(dtypes, op_type, added, same_inputs=is_same)
-        if bar.dtype and not given.is_start:
-            step = epsilon(bar.dtype)
-            bar = bar._replace(floor=summed(self._meaning(first), op_type, given.read, added, step))
         # What is judged by its share of elements, or by the angle, is to be known in full.
         allowed = bar.limit_of if not bar.share and self.bars.cosine is None else None
         try:
@@ -300,15 +311,19 @@ class Comparison:
             found = Gap(problem=one_line(error))
         bar = bar._replace(scale=found.scale)
         is_beyond = self._is_beyond(pair, found, bar, one, other)
-        if is_beyond and bar.dtype and given.state != _APART:
+        if is_beyond and bar.dtype and not given.is_start and given.state != _APART:
             bar, found = self._with_floor(pair, found, bar, given, added)
             is_beyond = self._is_beyond(pair, found, bar, one, other)
+        if self._before is not None and not found.is_equal and bar.dtype:
+            if is_beyond and given.is_start and self._before.has(self.sides, pair):
+                is_beyond, bar = False, bar._replace(floor=found.max_abs)
+            elif not is_beyond:
+                self._before.add(self.sides, pair)
         state = _SAME if found.is_equal else _APART if is_beyond else _NEAR
         self._note(first.node_name, state)
         if not is_beyond:
-            self._found[first.tensor_name] = _Found(
-                found.scale, found.max_abs, max(dtypes, key=epsilon)
-            )
+            coarsest = max(dtypes, key=epsilon)
+            self._found[first.tensor_name] = _Found(first, found.scale, found.max_abs, coarsest)
         others = given.alone if is_beyond and any(given.alone) else ()
         said = self._said(given, op_type, others) if is_beyond else ""
         return Row(pair, found, bar, is_beyond, said, others, given.is_sure)
@@ -325,25 +340,33 @@ class Comparison:
     ) -> tuple[Bar, Gap]:
         """The bar of a tensor that is beyond it, by how far its inputs are apart in these runs."""
         assert pair.first is not None
-        if not any(each.apart for each in given.read):
-            return bar, found
         if found.is_partial:
             found = gap(*self.values(pair))
             bar = bar._replace(scale=found.scale)
         if found.is_bad or found.problem:
             return bar, found
         node = self.sides[0].nodes.get(pair.first.node_name)
-        floor = carried(
-            self._meaning(pair.first),
-            self.first.op_type(pair.first.node_name),
-            given.read,
-            added,
-            found.scale,
-            found.total,
+        meaning, op_type = self._meaning(pair.first), self.first.op_type(pair.first.node_name)
+        read = [each._replace(scale=each.scale or self._scale(each.datum)) for each in given.read]
+        floor = summed(meaning, op_type, read, added, epsilon(bar.dtype))
+        floor += carried(
+            *(meaning, op_type, read, added, found.scale, found.total),
             lambda: self._inputs_of(pair),
             node.attributes if node is not None else {},
         )
-        return bar._replace(floor=bar.floor + floor), found
+        return bar._replace(floor=floor), found
+
+    def _scale(self, datum: Datum) -> float:
+        """The largest element of a tensor that both runs have, without its sign."""
+        known = self.first.digest(datum)
+        if known is None:
+            try:
+                known = digest_in(self.first, datum)
+            except (DumpError, OSError):
+                return 0.0
+        if known is None or not known.least <= known.most:
+            return 0.0
+        return max(abs(known.least), abs(known.most))
 
     def _inputs_of(self, pair: Pair) -> list[list[Any]]:
         """The values that an op was given in each run, as far as both were kept."""
@@ -407,7 +430,9 @@ class Comparison:
         if not data or not others:
             return None
         one, other = (each[min(execution, len(each) - 1)] for each in (data, others))
-        return Pair(one, other, "name") if one.is_view and other.is_view else None
+        ops = self.first.op_type(one.node_name), self.second.op_type(other.node_name)
+        is_same = one.is_view and other.is_view and ops[0] == ops[1]
+        return Pair(one, other, "name") if is_same else None
 
     def _judged_view(self, pair: Pair) -> Row:
         assert pair.first is not None
@@ -458,6 +483,10 @@ class Comparison:
         if not bar.share:
             return True
         return beyond(np.asarray(one), np.asarray(other), bar.limit) > bar.share * found.total
+
+    def _is_batch(self, row: Row) -> bool:
+        is_batch = self.op_type(row) in self.sides[0].roles.batches
+        return row.said == GIVEN and (is_batch or row.pair.matched_by == FED)
 
     def _is_result(self, pair: Pair) -> bool:
         datum = pair.first
@@ -535,13 +564,12 @@ def _has_lost_channels(one: Any, other: Any) -> bool:
 
 def _is_doubted(row: Row) -> bool:
     """Whether a pair may be none: the two programs compute the same in other ways."""
-    is_doubted = row.said not in (MADE_HERE, GIVEN)
-    return row.is_beyond and row.is_pair and is_doubted and not row.datum.is_view
+    return row.is_beyond and row.is_pair and row.said != MADE_HERE and not row.datum.is_view
 
 
 def _is_none(row: Row) -> bool:
     """Whether a pair is none: of other shapes, computed from other tensors."""
-    return row.said == OTHER_INPUTS and row.gap.problem.startswith(SHAPES)
+    return bool(row.others) and row.gap.problem.startswith(SHAPES)
 
 
 def _cosine(one: Any, other: Any) -> float | None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.comparing.alignment import Pair
+from tfdbg_cli.comparing.alignment import Pair, Renamed, align
 from tfdbg_cli.comparing.comparison import Comparison, Row
+from tfdbg_cli.comparing.left import Left
 from tfdbg_cli.dumps.open import open_dump
 
-__all__ = ["different_since"]
+__all__ = ["different_since", "left_by"]
 
 # Whoever asks waits for so many runs of each side to be opened, and for a tensor of each.
 _MOST = 50
@@ -40,6 +42,30 @@ def different_since(
             return None if found is None else (found, True)
         found = number
     return None if found is None else (found, found == 0)
+
+
+def left_by(
+    comparison: Comparison, earlier: Iterable[tuple[int, Path, Path]], renamed: Renamed
+) -> Left:
+    """What the runs before have left within the bar.
+
+    Args:
+        comparison, earlier: as `different_since` takes them.
+        renamed: as `align` takes it.
+    """
+    left = Left()
+    for _, path, other in reversed([*itertools.islice(earlier, _MOST)]):
+        try:
+            with (
+                contextlib.closing(open_dump(path)) as first,
+                contextlib.closing(open_dump(other)) as second,
+            ):
+                pairs = align(first, second, renamed)
+                for _ in Comparison(first, second, pairs, comparison.bars, left).rows():
+                    pass
+        except UserError:
+            continue
+    return left
 
 
 def _is_beyond(comparison: Comparison, row: Row, path: Path, other: Path) -> bool | None:

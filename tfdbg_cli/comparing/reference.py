@@ -9,6 +9,7 @@ from typing import Any
 
 from tfdbg_cli.comparing.alignment import align
 from tfdbg_cli.comparing.comparison import Comparison
+from tfdbg_cli.comparing.left import Left
 from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
@@ -45,6 +46,7 @@ class Reference:
     def __init__(self, folder: str, terms: Terms | None = None) -> None:
         terms = terms or Terms()
         self._bars, self._renamed = terms.bars(), terms.renamed()
+        self._before = Left()
         self.folder = os.path.abspath(os.path.expanduser(folder))
         self._paths = {path.name: path for path in list_runs(self.folder)}
         # By identity: through a tensor its dump would stay alive.
@@ -64,7 +66,7 @@ class Reference:
         other = open_dump(path)
         try:
             pairs = align(dump, other, self._renamed)
-            rows = Comparison(dump, other, pairs, self._bars)
+            rows = Comparison(dump, other, pairs, self._bars, self._before)
             found = rows.first_apart()
             if found is not None and found.datum.is_view:
                 # No filter is asked of views: what was computed with it comes next.

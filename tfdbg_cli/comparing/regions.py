@@ -79,11 +79,18 @@ def _name(pair: Pair, at: int) -> str:
 
 
 def _is_other(sides: Sequence[Side], behind: Sequence[_Behind], pair: Pair) -> bool:
-    """Whether one run alone has something between a pair and what comes before or behind it."""
-    return any(
+    """Whether one run alone has something between a pair and what comes before or behind it.
+
+    Whole numbers that lead to the same, such as the numbers of axes, are no other ones.
+    """
+    return _are_whole(pair) or any(
         side.origins(_name(pair, at)).alone or behind[at].of(_name(pair, at)).has_others
         for at, side in enumerate(sides)
     )
+
+
+def _are_whole(pair: Pair) -> bool:
+    return all(datum is not None and "int" in (datum.dtype or "") for datum in pair[:2])
 
 
 class _Reached(NamedTuple):

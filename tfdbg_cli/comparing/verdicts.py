@@ -113,6 +113,9 @@ def _how(comparison: Comparison, row: Row) -> str:
         for maker, datum in zip(makers, row.pair[:2], strict=True)
         if maker is not None and datum is not None and maker.name != datum.node_name
     ]
+    if len(writers) == 1:
+        is_first = makers[0] is not None and makers[0].op_type == writers[0]
+        return f"it was written by {writers[0]} in {'A' if is_first else 'B'} alone"
     if writers:
         both = writers[0] if len({*writers}) == 1 else f"{writers[0]} in A, {writers[-1]} in B"
         if len({*writers}) == 1 and not row.is_sure:

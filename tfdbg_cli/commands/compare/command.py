@@ -21,7 +21,7 @@ from tfdbg_cli.common.documents import ChainDocument, Document, Line, Link, Span
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.comparing.alignment import align
 from tfdbg_cli.comparing.comparison import AT_START, Comparison, Row
-from tfdbg_cli.comparing.history import different_since
+from tfdbg_cli.comparing.history import different_since, left_by
 from tfdbg_cli.comparing.reference import run_name
 from tfdbg_cli.comparing.shards import side_by_side
 from tfdbg_cli.comparing.signals import signals
@@ -57,7 +57,7 @@ def _compare(
     earlier: _Earlier | None,
 ) -> Result:
     dump = context.need_dump()
-    comparison, other = _comparison(context, dump, arguments, open_run)
+    comparison, other = _comparison(context, dump, arguments, open_run, earlier)
     again = comparison_command(Terms.of(arguments), arguments.folder, arguments.run)
     names = ("this run", other.name)
     if arguments.tensor is not None:
@@ -101,9 +101,8 @@ def _chosen(comparison: Comparison, arguments: argparse.Namespace) -> list[Row]:
 
 def _history(comparison: Comparison, row: Row, folder: str, earlier: _Earlier) -> Iterator[Line]:
     """Which run is the first in which a parameter is different."""
-    there = {path.name: path for path in list_runs(shadowed(folder))}
-    before = [(number, path) for number, path in earlier() if path.name in there]
-    pairs = ((number, path, there[path.name]) for number, path in before)
+    pairs = _before(folder, earlier)
+    before = [(number, path) for number, path, _ in pairs]
     found = different_since(comparison, row, pairs)
     if found is not None:
         number, is_sure = found
@@ -112,6 +111,16 @@ def _history(comparison: Comparison, row: Row, folder: str, earlier: _Earlier) -
     elif before:
         number = before[0][0]
         yield line("No run before differs in it: ", _link(number, dict(before)), " has left it so.")
+
+
+def _before(folder: str, earlier: _Earlier) -> list[tuple[int, Path, Path]]:
+    """The runs before this one that both folders have, the latest first."""
+    place = Path(shadowed(folder))
+    runs = list_runs(place)
+    if runs == [place]:  # one run of a folder of runs
+        runs = list_runs(place.resolve().parent)
+    there = {path.name: path for path in runs}
+    return [(number, path, there[path.name]) for number, path in earlier() if path.name in there]
 
 
 def _link(number: int, paths: Mapping[int, Path]) -> Span:
@@ -128,7 +137,11 @@ def _marked(document: Document, rows: list[Row], name: str) -> Document:
 
 
 def _comparison(
-    context: Context, dump: Dump, arguments: argparse.Namespace, open_run: _Opener | None
+    context: Context,
+    dump: Dump,
+    arguments: argparse.Namespace,
+    open_run: _Opener | None,
+    earlier: _Earlier | None,
 ) -> tuple[Comparison, OtherRun]:
     """The comparison that was asked for, which is kept for as long as this stop shows this dump."""
     terms = Terms.of(arguments)
@@ -140,7 +153,13 @@ def _comparison(
     bars, renamed = terms.bars(), terms.renamed()
     other = _other(dump, arguments, open_run)
     first, second = side_by_side(dump, other.dump)
-    comparison = Comparison(first, second, align(first, second, renamed), bars)
+    pairs = align(first, second, renamed)
+    comparison = Comparison(first, second, pairs, bars)
+    apart = comparison.first_apart()
+    if apart is not None and apart.said == AT_START and earlier and arguments.folder is not None:
+        before = _before(arguments.folder, earlier)
+        left = left_by(comparison, before, renamed)
+        comparison = Comparison(first, second, pairs, bars, left)
     if kept is not None:
         kept[2].dump.close()
     context.extra[_KEPT] = asked, comparison, other

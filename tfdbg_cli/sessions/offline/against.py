@@ -10,6 +10,7 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.comparing.alignment import Renamed, align
 from tfdbg_cli.comparing.bars import Bars
 from tfdbg_cli.comparing.comparison import Comparison
+from tfdbg_cli.comparing.left import Left
 from tfdbg_cli.comparing.shards import side_by_side
 from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import Dump
@@ -62,6 +63,7 @@ def first_apart(survey: Survey, against: str, terms: Terms) -> Parting:
     found: Opened | None = None
     lost: list[str] = []
     used: set[str] = set()
+    left = Left()
     count = 0
     for run in survey.like_current():
         other = others[0] if is_one else by_name.get(run.path.name)
@@ -73,7 +75,7 @@ def first_apart(survey: Survey, against: str, terms: Terms) -> Parting:
             dump = survey.open(run)
             other = _of_the_same(dump, other, others, used)
             used.add(other.name)
-            is_apart = _are_apart(dump, other, *how)
+            is_apart = _are_apart(dump, other, *how, left)
         except UserError as error:
             lost.append(f"{run.path.name} can't be compared: {error.message}")
             if dump is not None:
@@ -103,7 +105,7 @@ def _of_the_same(
     A program that calibrates a model first, say, has more runs than one that doesn't.
     """
     wanted = _done_by(dump)
-    if not wanted or isinstance(other, RankRun) or _done_there(other) == wanted:
+    if not wanted or isinstance(other, RankRun) or _done_there(other) in ("", wanted):
         return other
     for each in others:
         if each.name not in used and not isinstance(each, RankRun) and _done_there(each) == wanted:
@@ -136,11 +138,11 @@ def _short(lost: list[str]) -> list[str]:
     return [*lost[:_NAMED], *more]
 
 
-def _are_apart(dump: Dump, other: Path | RankRun, bars: Bars, renamed: Renamed) -> bool:
+def _are_apart(dump: Dump, other: Path | RankRun, bars: Bars, renamed: Renamed, left: Left) -> bool:
     opened = open_ranks(other) if isinstance(other, RankRun) else open_dump(other)
     try:
         first, second = side_by_side(dump, opened)
         pairs = align(first, second, renamed)
-        return Comparison(first, second, pairs, bars).first_apart() is not None
+        return Comparison(first, second, pairs, bars, left).first_apart() is not None
     finally:
         opened.close()
