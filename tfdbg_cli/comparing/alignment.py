@@ -21,7 +21,7 @@ from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
 
-__all__ = ["FED", "Pair", "Renamed", "align", "read_map"]
+__all__ = ["FED", "ORDER", "Pair", "Renamed", "align", "read_map"]
 
 #: Regexes for whole names of nodes of the first run, and what they are called in the second.
 Renamed = Sequence[tuple[re.Pattern[str], str]]
@@ -329,14 +329,24 @@ def _match_outputs(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None
     """Match what both runs give the program, by what the program calls it."""
     infos = one.dump.run_info(), other.dump.run_info()
     outputs, others = (info.outputs if info is not None else {} for info in infos)
+    back = {id(found): datum for datum in one.data for found, _ in _one(taken.get(id(datum)))}
     for label, name in outputs.items():
-        mine = [each for each in one.dump.by_tensor(name) if id(each) not in taken]
-        there = other.dump.by_tensor(others.get(label, ""))
-        if not mine or not there or other.key(there[-1]) not in left:
+        mine, there = one.dump.by_tensor(name), other.dump.by_tensor(others.get(label, ""))
+        if not mine or not there or mine[-1].is_view or there[-1].is_view:
             continue
         datum, found = mine[-1], there[-1]
-        if _shape(datum) == _shape(found) and _family(datum) == _family(found):
-            taken[id(datum)] = left.pop(other.key(found)), OUTPUT
+        last = taken.get(id(datum))
+        if (last is not None and last[0] is found) or _are_unlike(datum, found):
+            continue
+        if _shape(datum) != _shape(found):
+            continue
+        # Names that were given by counting say less than what the program calls its results.
+        if last is not None:
+            left[other.key(last[0])] = taken.pop(id(datum))[0]
+        if id(found) in back:
+            taken.pop(id(back[id(found)]), None)
+        left.pop(other.key(found), None)
+        taken[id(datum)] = found, OUTPUT
 
 
 def _match_by_value(

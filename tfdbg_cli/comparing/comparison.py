@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from math import prod
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError, one_line
-from tfdbg_cli.comparing.alignment import FED, Pair
+from tfdbg_cli.comparing.alignment import FED, ORDER, Pair
 from tfdbg_cli.comparing.bars import Bar, Bars
 from tfdbg_cli.comparing.digests import digest_gap, digest_in
 from tfdbg_cli.comparing.gaps import CODES, SHAPES, Gap, beyond, difference, epsilon, gap
@@ -147,11 +148,13 @@ class Comparison:
         self.first, self.second = first, second
         self.bars = bars or Bars()
         info, other_info = first.run_info(), second.run_info()
-        self._results = {*info.outputs.values(), *info.fetches} if info is not None else set()
+        self._results: set[str] = set()
+        if info is not None:
+            results = (name for name, is_one in (info.results or {}).items() if is_one)
+            self._results = {*info.outputs.values(), *info.fetches, *results}
         # Of an engine that nobody has noted it is taken to be the same.
         self._is_across = bool(info and other_info and info.engine != other_info.engine)
         self._is_settled = self._is_across
-        self._has_alone = not all(pair.first and pair.second for pair in pairs)
         self._begin(pairs)
 
     def _begin(self, pairs: Sequence[Pair]) -> None:
@@ -177,11 +180,23 @@ class Comparison:
             if at == len(self._rows):
                 self._judge_next()
             row = self._rows[at]
-            is_apart = _is_doubted(row) and (self._has_alone or row.said == OTHER_INPUTS)
-            if not self._is_settled and (is_apart or _is_none(row)):
+            if not self._is_settled and row.is_beyond and row.is_pair and self._may_be_none(row):
                 self._settle()
             yield self._rows[at]
             at += 1
+
+    def _may_be_none(self, row: Row) -> bool:
+        """Whether a pair may be taken apart: the two runs don't compute all by the same ops."""
+        return row.said == OTHER_INPUTS or _is_none(row) or self._has_others
+
+    @functools.cached_property
+    def _has_others(self) -> bool:
+        return any(
+            first is None
+            or second is None
+            or self.first.op_type(first.node_name) != self.second.op_type(second.node_name)
+            for first, second, _ in self.pairs
+        )
 
     def _judge_next(self) -> None:
         pair = self.pairs[self._next]
@@ -199,10 +214,10 @@ class Comparison:
                 self._judge_next()
             rows = [row for row in self._rows if row.is_pair and not row.datum.is_view]
             apart = [row.pair for row in rows if row.is_beyond]
-            doubted = [row.pair for row in rows if _is_doubted(row) and not self._is_batch(row)]
+            doubted = [row.pair for row in rows if row.is_beyond and not self._is_certain(row)]
             near = [row.pair for row in rows if not row.is_beyond]
             found = set(map(id, inside(self.sides, apart, doubted, near)))
-            found |= {id(row.pair) for row in rows if _is_none(row)}
+            found |= {id(row.pair) for row in rows if _is_none(row) and not self._is_certain(row)}
             if not found:
                 return
             pairs: list[Pair] = []
@@ -315,10 +330,13 @@ class Comparison:
             bar, found = self._with_floor(pair, found, bar, given, added)
             is_beyond = self._is_beyond(pair, found, bar, one, other)
         if self._before is not None and not found.is_equal and bar.dtype:
-            if is_beyond and given.is_start and self._before.has(self.sides, pair):
-                is_beyond, bar = False, bar._replace(floor=found.max_abs)
+            if is_beyond and given.is_start and found.is_partial:
+                found = gap(*self.values(pair))
+            noted = self.sides, pair, found, bar.dtype
+            if is_beyond and given.is_start and self._before.has(*noted):
+                is_beyond, bar = False, bar._replace(floor=noted[2].max_abs)
             elif not is_beyond:
-                self._before.add(self.sides, pair)
+                self._before.add(*noted)
         state = _SAME if found.is_equal else _APART if is_beyond else _NEAR
         self._note(first.node_name, state)
         if not is_beyond:
@@ -484,9 +502,12 @@ class Comparison:
             return True
         return beyond(np.asarray(one), np.asarray(other), bar.limit) > bar.share * found.total
 
-    def _is_batch(self, row: Row) -> bool:
+    def _is_certain(self, row: Row) -> bool:
+        """Whether what is said of a pair holds, whatever comes of it: a batch, or a result."""
         is_batch = self.op_type(row) in self.sides[0].roles.batches
-        return row.said == GIVEN and (is_batch or row.pair.matched_by == FED)
+        return (row.said == GIVEN and (is_batch or row.pair.matched_by == FED)) or self._is_result(
+            row.pair
+        )
 
     def _is_result(self, pair: Pair) -> bool:
         datum = pair.first
@@ -562,14 +583,11 @@ def _has_lost_channels(one: Any, other: Any) -> bool:
     return bool((varies & ~still).any())
 
 
-def _is_doubted(row: Row) -> bool:
-    """Whether a pair may be none: the two programs compute the same in other ways."""
-    return row.is_beyond and row.is_pair and row.said != MADE_HERE and not row.datum.is_view
-
-
 def _is_none(row: Row) -> bool:
-    """Whether a pair is none: of other shapes, computed from other tensors."""
-    return bool(row.others) and row.gap.problem.startswith(SHAPES)
+    """Whether a pair is none: computed from others, of another shape or matched by order alone."""
+    by_order = row.pair.matched_by == ORDER
+    is_elsewhere = bool(row.others) and (by_order or row.gap.problem.startswith(SHAPES))
+    return is_elsewhere or (by_order and row.said == GIVEN)
 
 
 def _cosine(one: Any, other: Any) -> float | None:

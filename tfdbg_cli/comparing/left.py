@@ -6,48 +6,91 @@ did so was judged, its result is not judged again by what is allowed of it alone
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.comparing.alignment import Pair
 from tfdbg_cli.comparing.digests import digest_in
+from tfdbg_cli.comparing.gaps import Gap, epsilon
 from tfdbg_cli.comparing.origins import Side
 from tfdbg_cli.dumps.datum import Datum
+from tfdbg_cli.dumps.run_folder.digests import Digest
 
 __all__ = ["Left"]
 
+_LAST_BITS, _ABOUT = 1e-5, 2.0
+# As many roundings of a coarser dtype as `Bars` allows.
+_ROUNDINGS = 16.0
+
 
 class Left:
-    """The contents of tensors that were within the bar, though not equal, over several runs."""
+    """The tensors that were within the bar, though not equal, over several runs."""
 
     def __init__(self) -> None:
-        self._known: set[tuple[bytes, bytes]] = set()
+        self._hashes: set[tuple[bytes, bytes]] = set()
+        self._noted: dict[object, list[tuple[Digest, Digest, float]]] = defaultdict(list)
+        self._step = 0.0
 
-    def add(self, sides: Sequence[Side], pair: Pair) -> None:
-        """Note a pair that is within the bar, if it may be what a variable holds from now on."""
+    def add(self, sides: Sequence[Side], pair: Pair, found: Gap, dtype: str) -> None:
+        """Note a pair that is within the bar, if it may be what a variable holds from now on.
+
+        Args:
+            sides: the two runs.
+            pair: the tensors.
+            found: how far they are apart.
+            dtype: the coarsest in which something before them was computed.
+        """
         assert pair.first is not None
+        self._step = max(self._step, epsilon(dtype))
         node = sides[0].nodes.get(pair.first.node_name)
         is_kept = sides[0].dump.digest(pair.first) is not None
         if is_kept or (node is not None and "_writes" in node.attributes):
-            found = _contents(sides, pair)
-            if found is not None:
-                self._known.add(found)
+            digests = _digests(sides, pair)
+            if digests is not None:
+                self._hashes.add((digests[0].hash, digests[1].hash))
+                self._noted[_sort(pair)].append((*digests, found.max_abs))
 
-    def has(self, sides: Sequence[Side], pair: Pair) -> bool:
-        """Whether the content of a pair was noted."""
-        return bool(self._known) and _contents(sides, pair) in self._known
+    def has(self, sides: Sequence[Side], pair: Pair, found: Gap, dtype: str) -> bool:
+        """Whether a run before has left a pair so."""
+        if found.is_bad or found.problem:
+            return False
+        digests = _digests(sides, pair)
+        if digests is not None and (digests[0].hash, digests[1].hash) in self._hashes:
+            return True
+        # A compiled step gives the program other last bits than the steps that were compared.
+        if digests is not None and any(
+            found.max_abs <= _ABOUT * apart
+            and _are_near(one, digests[0])
+            and _are_near(two, digests[1])
+            for one, two, apart in self._noted[_sort(pair)]
+        ):
+            return True
+        # What has written it may be without a tensor: its dtype is known.
+        is_coarser = self._step > epsilon(dtype)
+        return is_coarser and found.max_abs <= _ROUNDINGS * self._step * found.scale
 
 
-def _contents(sides: Sequence[Side], pair: Pair) -> tuple[bytes, bytes] | None:
+def _are_near(one: Digest, other: Digest) -> bool:
+    scale = max(abs(one.least), abs(one.most))
+    pairs = (one.least, other.least), (one.most, other.most), (one.mean, other.mean)
+    return all(abs(a - b) <= _LAST_BITS * scale for a, b in (*pairs, (one.std, other.std)))
+
+
+def _sort(pair: Pair) -> object:
+    assert pair.first is not None
+    return pair.first.shape, pair.first.dtype
+
+
+def _digests(sides: Sequence[Side], pair: Pair) -> tuple[Digest, Digest] | None:
     assert pair.first is not None
     assert pair.second is not None
-    one, other = _hash(sides[0], pair.first), _hash(sides[1], pair.second)
+    one, other = _digest(sides[0], pair.first), _digest(sides[1], pair.second)
     return (one, other) if one and other else None
 
 
-def _hash(side: Side, datum: Datum) -> bytes | None:
+def _digest(side: Side, datum: Datum) -> Digest | None:
     try:
-        found = side.dump.digest(datum) or digest_in(side.dump, datum)
+        return side.dump.digest(datum) or digest_in(side.dump, datum)
     except (DumpError, OSError):
         return None
-    return found.hash if found is not None else None

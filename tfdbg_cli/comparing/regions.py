@@ -7,7 +7,7 @@ is inside such a region is of one program alone: it is compared at the region's 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.comparing.alignment import Pair
@@ -50,7 +50,21 @@ def inside(
             break
         left = kept
     # Of one program in both runs, no two tensors are unlike because they lead to the same.
-    is_other = [_is_other(sides, behind, pair) for pair in left]
+    others_behind = [
+        {name for pair in near for name in [_name(pair, at)] if _are_other_ops(sides, pair)}
+        for at in (0, 1)
+    ]
+    counterparts: dict[str, set[str]] = defaultdict(set)
+    for pair in (*near, *apart):
+        counterparts[_name(pair, 0)].add(_name(pair, 1))
+    is_other = [
+        _is_other(sides, behind, pair)
+        or not _do_meet(behind, pair, counterparts)
+        or any(
+            not behind[at].of(_name(pair, at)).both.isdisjoint(others_behind[at]) for at in (0, 1)
+        )
+        for pair in left
+    ]
     is_changed = True
     while is_changed:
         is_changed = False
@@ -78,14 +92,28 @@ def _name(pair: Pair, at: int) -> str:
     return datum.node_name
 
 
+def _do_meet(behind: Sequence[_Behind], pair: Pair, counterparts: Mapping[str, set[str]]) -> bool:
+    """Whether what comes of a pair in one run is what comes of it in the other."""
+    first, second = (behind[at].of(_name(pair, at)).both for at in (0, 1))
+    return any(not counterparts.get(name, set()).isdisjoint(second) for name in first)
+
+
+def _are_other_ops(sides: Sequence[Side], pair: Pair) -> bool:
+    return len({side.dump.op_type(_name(pair, at)) for at, side in enumerate(sides)}) > 1
+
+
 def _is_other(sides: Sequence[Side], behind: Sequence[_Behind], pair: Pair) -> bool:
     """Whether one run alone has something between a pair and what comes before or behind it.
 
     Whole numbers that lead to the same, such as the numbers of axes, are no other ones.
     """
-    return _are_whole(pair) or any(
-        side.origins(_name(pair, at)).alone or behind[at].of(_name(pair, at)).has_others
-        for at, side in enumerate(sides)
+    return (
+        _are_other_ops(sides, pair)
+        or _are_whole(pair)
+        or any(
+            side.origins(_name(pair, at)).alone or behind[at].of(_name(pair, at)).has_others
+            for at, side in enumerate(sides)
+        )
     )
 
 
