@@ -369,7 +369,8 @@ class Comparison:
         floor = summed(meaning, op_type, read, added, epsilon(bar.dtype))
         floor += carried(
             *(meaning, op_type, read, added, found.scale, found.total),
-            lambda: self._inputs_of(pair),
+            # What one run alone has computed explains nothing.
+            lambda: [] if any(given.alone) else self._inputs_of(pair),
             node.attributes if node is not None else {},
         )
         return bar._replace(floor=floor), found
@@ -429,7 +430,19 @@ class Comparison:
                 if found.is_beyond:
                     self._note(found.datum.node_name, _APART)
                     return [found, row._replace(said=INPUTS_DIFFER)]
+            if self._are_other_views(*names, row):
+                others = [[names[0]], [names[1]]]
+                return [row._replace(said=OTHER_INPUTS, others=others)]
         return [row]
+
+    def _are_other_views(self, name: str, other_name: str, row: Row) -> bool:
+        """Whether both runs compute a tensor from views of other kinds, which differ."""
+        assert row.pair.first is not None
+        pair = self._data_of(name, other_name, row.pair.first.execution)
+        if pair is None or not all(each is not None and each.is_view for each in pair[:2]):
+            return False
+        ops = self.first.op_type(node_name_of(name)), self.second.op_type(node_name_of(other_name))
+        return ops[0] != ops[1] and self._judged_view(pair).is_beyond
 
     def _chain(self, names: tuple[str, str], execution: int) -> list[Pair]:
         """The views that lead to what both runs compute with, the last one first."""
@@ -443,14 +456,20 @@ class Comparison:
             names = node.inputs[0], other.inputs[0]
         return chain
 
-    def _views(self, name: str, other_name: str, execution: int) -> Pair | None:
+    def _data_of(self, name: str, other_name: str, execution: int) -> Pair | None:
+        """Two tensors by their names."""
         data, others = self.first.by_tensor(name), self.second.by_tensor(other_name)
         if not data or not others:
             return None
         one, other = (each[min(execution, len(each) - 1)] for each in (data, others))
-        ops = self.first.op_type(one.node_name), self.second.op_type(other.node_name)
-        is_same = one.is_view and other.is_view and ops[0] == ops[1]
-        return Pair(one, other, "name") if is_same else None
+        return Pair(one, other, "name")
+
+    def _views(self, name: str, other_name: str, execution: int) -> Pair | None:
+        pair = self._data_of(name, other_name, execution)
+        if pair is None or not all(each is not None and each.is_view for each in pair[:2]):
+            return None
+        ops = self.first.op_type(node_name_of(name)), self.second.op_type(node_name_of(other_name))
+        return pair if ops[0] == ops[1] else None
 
     def _judged_view(self, pair: Pair) -> Row:
         assert pair.first is not None
@@ -514,6 +533,9 @@ class Comparison:
         node = self.sides[0].nodes.get(datum.node_name) if datum is not None else None
         if datum is None or node is None:
             return False
+        written = node_name_of(node.attributes.get("_writes", ""))
+        if written in self.sides[0].nodes and self.sides[0].holds(written):
+            return True  # what a parameter is from now on
         label = node.attributes.get(f"tensor:{datum.output_slot}")
         return not {datum.tensor_name, label}.isdisjoint(self._results)
 

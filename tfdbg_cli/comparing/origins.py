@@ -83,9 +83,7 @@ class Side:
 
     def _find_writers(self, name: str) -> Iterator[str]:
         node = self.nodes.get(name)
-        read = {
-            each for each in map(node_name_of, node.inputs if node else ()) if self._holds(each)
-        }
+        read = {each for each in map(node_name_of, node.inputs if node else ()) if self.holds(each)}
         if node is None or not read or not any(each in self._writing for each in read):
             return
         waiting, seen = [*node.control_inputs, *map(node_name_of, node.inputs)], {name}
@@ -100,7 +98,8 @@ class Side:
                 continue  # what was written before is overwritten
             waiting += [*found.control_inputs, *map(node_name_of, found.inputs)]
 
-    def _holds(self, name: str) -> bool:
+    def holds(self, name: str) -> bool:
+        """Whether a node is a variable, a parameter or other state."""
         node = self.nodes.get(name)
         return node is not None and node.op_type in self.roles.weights
 
@@ -111,7 +110,7 @@ class Side:
         for node in self.nodes.values():
             if self.roles.writing.match(node.op_type):
                 for each in map(node_name_of, node.inputs):
-                    if self._holds(each):
+                    if self.holds(each):
                         found[each].add(node.name)
         return found
 
@@ -123,7 +122,7 @@ class Side:
         writers = self.writers(name)
         if not writers:
             return node.inputs
-        rest = [each for each in node.inputs if not self._holds(node_name_of(each))]
+        rest = [each for each in node.inputs if not self.holds(node_name_of(each))]
         return [*rest, *(f"{each}:0" for each in writers)]
 
     def starts(self, node: Node | None) -> bool:
@@ -133,7 +132,7 @@ class Side:
         if node.op_type not in self.memory or self.writers(node.name):
             return False
         # An engine may tell itself what was written to what is read.
-        return all(self._holds(node_name_of(each)) for each in node.inputs)
+        return all(self.holds(node_name_of(each)) for each in node.inputs)
 
     def origins(self, name: str) -> Origins:
         """Those of a node's tensors."""

@@ -25,6 +25,7 @@ _MAGNIFIED = 8.0
 # They don't take two numbers farther apart than they were.
 _NO_FARTHER = frozenset({"same", "cast", "relu", "sigmoid", "tanh", "clip", "max", "softmax"})
 _BACKWARD = re.compile(r"backward|grad|backprop", re.IGNORECASE)
+_NORM = re.compile(r"norm(?!.*(backward|grad))", re.IGNORECASE)
 _MOST_ELEMENTS = 1 << 24
 
 
@@ -103,7 +104,9 @@ def carried(
     if meaning == "sum":
         return _ABOUT * min(math.sqrt(added) * _ABOUT, added) * max(each.apart for each in inputs)
     size = _summands(meaning, op_type, inputs, added) * math.sqrt(max(added, 1))
-    return max(worst * size, _MAGNIFIED * worst * scale)
+    # A norm gives means besides.
+    most = max(each.apart for each in inputs) if _NORM.search(op_type) else 0.0
+    return max(worst * size, _MAGNIFIED * worst * scale, _ABOUT * most)
 
 
 def _computed(
