@@ -533,8 +533,7 @@ class Comparison:
         node = self.sides[0].nodes.get(datum.node_name) if datum is not None else None
         if datum is None or node is None:
             return False
-        written = node_name_of(node.attributes.get("_writes", ""))
-        if written in self.sides[0].nodes and self.sides[0].holds(written):
+        if self.sides[0].updates(datum.node_name):
             return True  # what a parameter is from now on
         label = node.attributes.get(f"tensor:{datum.output_slot}")
         return not {datum.tensor_name, label}.isdisjoint(self._results)

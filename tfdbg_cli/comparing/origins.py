@@ -114,6 +114,18 @@ class Side:
                         found[each].add(node.name)
         return found
 
+    def updates(self, name: str) -> bool:
+        """Whether a node writes to a parameter in place, perhaps after others have done so."""
+        seen = set()
+        node = self.nodes.get(name)
+        while node is not None and node.name not in seen:
+            seen.add(node.name)
+            written = node_name_of(node.attributes.get("_writes", ""))
+            if self.holds(written):
+                return True
+            node = self.nodes.get(written)
+        return False
+
     def inputs(self, name: str) -> Sequence[str]:
         """The tensors that a node computes from; of a variable that was written, what wrote it."""
         node = self.nodes.get(name)

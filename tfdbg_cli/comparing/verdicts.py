@@ -22,7 +22,7 @@ from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.dumps.sources import own_frame
 
-__all__ = ["Argument", "Place", "Verdict", "sentence", "verdict"]
+__all__ = ["Argument", "Place", "Verdict", "is_rounding", "rounding", "sentence", "verdict"]
 
 _SENTENCES = {
     INPUTS_DIFFER: "its inputs differ already",
@@ -103,7 +103,23 @@ def sentence(comparison: Comparison, row: Row) -> str:
         return f"made here: {_how(comparison, row)}"
     if row.said == GIVEN and row.pair.matched_by == FED:
         return "it was given differently"
+    if is_rounding(row):
+        return f"within the bar: {rounding(row)}"
     return _SENTENCES.get(row.said, "within the bar" if row.pair.second is not None else "")
+
+
+def is_rounding(row: Row) -> bool:
+    """Whether a pair is within the bar because of how rounding grows, or of a dtype before it."""
+    first, second = row.pair.first, row.pair.second
+    if first is None or second is None or row.is_beyond or row.gap.is_equal or not row.bar.dtype:
+        return False
+    is_other = row.bar.dtype not in (first.dtype, second.dtype)
+    return is_other or row.gap.max_abs > row.bar.plain_limit
+
+
+def rounding(row: Row) -> str:
+    """What such a pair is within, in words."""
+    return f"within what {row.bar.dtype} does here"
 
 
 def _how(comparison: Comparison, row: Row) -> str:

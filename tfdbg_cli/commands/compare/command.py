@@ -26,7 +26,7 @@ from tfdbg_cli.comparing.reference import run_name
 from tfdbg_cli.comparing.shards import side_by_side
 from tfdbg_cli.comparing.signals import signals
 from tfdbg_cli.comparing.terms import Terms
-from tfdbg_cli.comparing.verdicts import verdict
+from tfdbg_cli.comparing.verdicts import is_rounding, rounding, verdict
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.open import find_ranks, list_runs, open_dump, open_ranks, rank_runs
 from tfdbg_cli.dumps.remote.shadow import place_of, shadowed
@@ -68,7 +68,10 @@ def _compare(
         raise UserError("--delta draws one tensor.", "compare DIR TENSOR --delta")
     rows = _chosen(comparison, arguments)
     beyond = [row for row in rows if row.is_beyond]
-    shown = rows if arguments.all else beyond
+    apart = [row for row in beyond if row.is_pair]
+    # Where two forms of a computation end in the same numbers, nothing is told of their inside.
+    alone = [row for row in beyond if not row.is_pair] if apart or len(beyond) == len(rows) else []
+    shown = rows if arguments.all else [*apart, *alone]
     if arguments.selected:
         shown = [row for row in shown if row.datum.tensor_name in context.selected]
     if arguments.json:
@@ -223,6 +226,10 @@ def _head(
             f", {alone} that only one of them has." if alone else ".",
         )
     ]
+    if pairs and alone and not apart:
+        made.append(
+            line(("What only one of them computes leads to the same (-a lists it).", "dim"))
+        )
     made += _unlike(comparison.first, comparison.second)
     matched: dict[str, int] = {}
     for row in pairs:
@@ -245,6 +252,7 @@ def _head(
                 f", apart by {unequal.gap.max_abs:.3g}; {unequal.bar.limit:.3g} is allowed.",
             )
         )
+    made += _rounding(pairs)
     made += _signal(comparison)
     if apart:
         first = comparison.first_apart()
@@ -260,6 +268,19 @@ def _head(
                 where = f"{place.file}:{place.line}"
                 made.append(line((f"{letter}  ", "bold"), (where, "dim"), f"  {place.text}"))
     return made
+
+
+def _rounding(pairs: list[Row]) -> Iterator[Line]:
+    """What is apart by more than such tensors mostly are, because rounding has grown."""
+    found = [row for row in pairs if is_rounding(row)]
+    if found:
+        most = max(found, key=lambda row: row.gap.max_abs / row.bar.limit if row.bar.limit else 0)
+        yield line(
+            f"Only rounding explains {len(found)} pair(s); the farthest, ",
+            (most.datum.tensor_name, "bold"),
+            f", is apart by {most.gap.max_abs:.3g}, {rounding(most)}:"
+            f" {most.bar.limit:.3g} is allowed.",
+        )
 
 
 def _signal(comparison: Comparison) -> Iterator[Line]:
