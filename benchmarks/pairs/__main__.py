@@ -14,10 +14,17 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import torch
+
 from benchmarks.pairs.listed import PAIRS, Pair
+from tfdbg_cli.dumps.datum import Datum
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.open import open_dump
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "compare.md"
@@ -25,11 +32,12 @@ _BEGIN, _END = "<!-- pairs -->\n", "<!-- /pairs -->\n"
 
 
 class Result(NamedTuple):
-    """What was said of a pair."""
+    """What was said of a pair; by peers, whether each took the pair for unequal."""
 
     pair: Pair
     status: int
     told: str
+    peers: tuple[bool, bool]
 
     @property
     def is_right(self) -> bool:
@@ -63,7 +71,7 @@ def main() -> int:
         results.append(result)
         print(f"{result.verdict:22} {pair.name:46} {result.told}", flush=True)
     lines = table(results)
-    print("\n".join(lines[-3:]))
+    print("\n".join(lines[lines.index("") :]))
     if options.write:
         text = PAGE.read_text("utf-8")
         before, _, rest = text.partition(_BEGIN)
@@ -83,7 +91,51 @@ def compared(pair: Pair, folder: Path) -> Result:
     ]
     if done.returncode not in (0, 1) or done.stderr.strip():
         told.append(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "?")
-    return Result(pair, done.returncode, re.sub(r"(?<=\s)/\S*/", "", " | ".join(told)))
+    peers = (
+        any(map(_are_other_bits, *_runs(first, second))),
+        any(map(_are_far, *_runs(first, second))),
+    )
+    return Result(pair, done.returncode, re.sub(r"(?<=\s)/\S*/", "", " | ".join(told)), peers)
+
+
+def _runs(first: str, second: str) -> tuple[list[Dump], list[Dump]]:
+    """The runs that both folders have, in order."""
+    folders = [sorted(Path(each).glob("run_*")) for each in (first, second)]
+    both = [*zip(*folders, strict=False)]
+    return [open_dump(one) for one, _ in both], [open_dump(other) for _, other in both]
+
+
+def _by_name(first: Dump, second: Dump) -> Iterator[tuple[Datum, Datum]]:
+    """The tensors of the same names and shapes, as somebody would compare them by hand."""
+    for datum in first.data():
+        others = second.by_tensor(datum.tensor_name)
+        if datum.execution < len(others) and not datum.is_view:
+            other = others[datum.execution]
+            if other.shape == datum.shape:
+                yield datum, other
+
+
+def _are_other_bits(first: Dump, second: Dump) -> bool:
+    """What a log of hashes tells, such as DebugMode's with ``log_tensor_hashes``."""
+    digests = ((first.digest(one), second.digest(two)) for one, two in _by_name(first, second))
+    return any(one and two and one.hash != two.hash for one, two in digests)
+
+
+def _are_far(first: Dump, second: Dump) -> bool:
+    """What ``torch.testing.assert_close`` says of some tensor, as it is by default."""
+    for one, two in _by_name(first, second):
+        try:
+            values = [torch.from_numpy(np.array(each.get_tensor())) for each in (one, two)]
+        except TypeError:  # strings, and dtypes that NumPy has from elsewhere
+            values = [
+                torch.from_numpy(np.asarray(each.get_tensor()).astype(np.float32))
+                for each in (one, two)
+            ]
+        try:
+            torch.testing.assert_close(*values, equal_nan=True, check_dtype=False)
+        except AssertionError:
+            return True
+    return False
 
 
 def kept(pair: Pair, variant: str, folder: Path) -> str:
@@ -105,18 +157,25 @@ def _debugger(arguments: list[str], folder: Path) -> subprocess.CompletedProcess
     }
     return subprocess.run(
         [sys.executable, "-m", "tfdbg_cli", *arguments],
-        **{"capture_output": True, "text": True, "check": False, "cwd": folder},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
         env=os.environ | variables,
     )
 
 
 def table(results: list[Result]) -> list[str]:
     """The table of the page, and the sums."""
-    lines = ["| engine | pair | bug | verdict |", "| --- | --- | --- | --- |"]
-    for pair, *_ in results:
-        result = next(each for each in results if each.pair is pair)
+    lines = [
+        "| engine | pair | bug | compare | hashes | assert_close |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for result in results:
+        pair = result.pair
         bug = "yes" if pair.bug else "no"
-        lines.append(f"| {pair.engine} | {pair.words} | {bug} | {result.verdict} |")
+        peers = " | ".join("differs" if each else "equal" for each in result.peers)
+        lines.append(f"| {pair.engine} | {pair.words} | {bug} | {result.verdict} | {peers} |")
     equal = [each for each in results if not each.pair.bug]
     bugs = [each for each in results if each.pair.bug]
     wolves = sum(not each.is_right for each in equal)
@@ -127,6 +186,12 @@ def table(results: list[Result]) -> list[str]:
         f"{len(results)} pairs. Without a bug: {len(equal)}, false alarms: {wolves}. With a bug:"
         f" {len(bugs)}, missed: {missed}, told elsewhere: {elsewhere}.",
     ]
+    for at, name in enumerate(("Hashes", "assert_close")):
+        wolves = sum(each.peers[at] for each in equal)
+        missed = sum(not each.peers[at] for each in bugs)
+        lines.append(
+            f"{name}, of tensors of one name and shape: false alarms: {wolves}, missed: {missed}."
+        )
     return lines
 
 

@@ -22,10 +22,8 @@ def norm(x):
 
 def attention(x, w):
     q, k, v = (x @ each for each in w)
-    if VARIANT == "einsum":
-        scores = jnp.einsum("btd,bsd->bts", q, k)
-    else:
-        scores = q @ k.swapaxes(-1, -2)
+    is_einsum = VARIANT == "einsum"
+    scores = jnp.einsum("btd,bsd->bts", q, k) if is_einsum else q @ k.swapaxes(-1, -2)
     scores = scores / (8 if VARIANT == "scale" else 8**0.5)
     if VARIANT == "softmax_by_hand":
         exps = jnp.exp(scores - scores.max(-1, keepdims=True))

@@ -48,7 +48,7 @@ def perceptron():
         nodes += [node("Gelu", "h", "a", approximate="tanh" if VARIANT == "gelu" else "none")]
     if VARIANT == "norm_by_hand":
         nodes += [
-            node("ReduceMean", "a", "m", axes=None) if False else node("ReduceMean", "a axis", "m"),
+            node("ReduceMean", "a axis", "m"),
             node("Sub", "a m", "d"),
             node("Mul", "d d", "dd"),
             node("ReduceMean", "dd axis", "v"),

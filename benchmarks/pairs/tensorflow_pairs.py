@@ -59,7 +59,7 @@ def function() -> None:
             if VARIANT == "mean_by_sum":
                 loss = tf.reduce_sum(tf.square(y)) / 16.0
         gradients = tape.gradient(loss, [weights, more])
-        for variable, gradient in zip([weights, more], gradients):
+        for variable, gradient in zip([weights, more], gradients, strict=True):
             if VARIANT == "sign" and variable is more:
                 variable.assign_add(0.1 * gradient)
             elif VARIANT == "overwritten" and variable is more:

@@ -165,16 +165,12 @@ class Convolutions(nn.Module):
             eps=1e-1 if VARIANT == "bn_eps" else 1e-5,
             momentum=0.3 if VARIANT == "bn_momentum" else 0.1,
         )
-        stride = {"stride": 2}
-        self.two = nn.Conv2d(8, 16, 3, **stride)
+        self.two = nn.Conv2d(8, 16, 3, stride=2)
         self.head = nn.Linear(16, CLASSES)
 
     def forward(self, x):
         x = F.leaky_relu(self.norm(self.one(x)), 0.2 if VARIANT == "slope" else 0.1)
-        if VARIANT == "inplace":
-            x = F.relu_(self.two(x))
-        else:
-            x = self.two(x).relu()
+        x = F.relu_(self.two(x)) if VARIANT == "inplace" else self.two(x).relu()
         if VARIANT == "pool":
             return self.head(x.amax((2, 3)))
         if VARIANT == "pool_module":
@@ -251,8 +247,6 @@ class Recurrent(nn.Module):
 
 def recurrent() -> None:
     net = Recurrent()
-    if VARIANT == "weight_norm_plain":
-        net.head = net.head
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         net(torch.randn(BATCH, LENGTH, WIDTH, generator=generator))
