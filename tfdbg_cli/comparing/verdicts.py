@@ -39,6 +39,7 @@ _NO_ARGUMENT = re.compile(
 # Addresses of objects, and what stands for one that has no text.
 _NO_VALUE = re.compile(r" at 0x[0-9a-f]+|^<.*>$")
 _MOST_NAMES = 3
+_NOT_GIVEN = "not given"
 
 
 class Argument(NamedTuple):
@@ -75,7 +76,11 @@ class Verdict(NamedTuple):
 
     def differing(self) -> str:
         """The arguments in words; empty: none differs."""
-        texts = [f"{each.name} {each.first} in A, {each.second} in B" for each in self.arguments]
+        texts = [
+            f"{name} {_NOT_GIVEN if one is None else one} in A,"
+            f" {_NOT_GIVEN if other is None else other} in B"
+            for name, one, other in self.arguments
+        ]
         if len(texts) < 2:
             return "".join(f"its argument differs: {text}" for text in texts)
         return f"its arguments differ: {'; '.join(texts)}"

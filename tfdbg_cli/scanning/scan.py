@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -20,6 +22,9 @@ Do = Callable[[Sequence[Folder]], list[Finding]]
 
 # So many pieces of work are handed out at once: workers never wait, and little is lost with one.
 _AHEAD = 64
+# Seconds that a piece should take at most: what was found is written down after each.
+_LONG = 1.0
+_AT_FIRST, _FADES = 16, 0.9
 
 
 class Progress(NamedTuple):
@@ -75,6 +80,7 @@ class _Work:
         self._index, self._do = index, do
         self._make, self._tell = make, tell
         self._progress = Progress(0, 0, 0, 0)
+        self._seconds: float | None = None  # that a dump takes
 
     def do(self, pieces: Sequence[list[Folder]]) -> None:
         folders = list(chain(*pieces))
@@ -96,14 +102,15 @@ class _Work:
         if not waiting:
             return None
         waiting.reverse()
-        running: dict[Future[list[Finding]], list[Folder]] = {}
+        running: dict[Future[tuple[float, list[Finding]]], list[Folder]] = {}
         executor = self._make()
         try:
             while waiting or running:
-                while waiting and len(running) < _AHEAD:
-                    piece = waiting[-1]
-                    running[executor.submit(self._do, piece)] = piece
+                while waiting and len(running) < self._ahead:
+                    piece, rest = self._short(waiting[-1])
+                    running[executor.submit(partial(_timed, self._do), piece)] = piece
                     waiting.pop()  # a pool that is broken already takes none
+                    waiting += [rest] * bool(rest)
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     self._take(future, running[future])
                     del running[future]
@@ -118,9 +125,22 @@ class _Work:
         executor.shutdown()
         return None
 
-    def _take(self, future: Future[list[Finding]], piece: list[Folder]) -> None:
+    @property
+    def _ahead(self) -> int:
+        # How long one takes isn't known before some are done.
+        return _AHEAD if self._seconds is not None else _AT_FIRST
+
+    def _short(self, piece: list[Folder]) -> tuple[list[Folder], list[Folder]]:
+        """What of a piece is done within a second, one dump at least, and the rest."""
+        count = 1 if self._seconds is None else max(int(_LONG / max(self._seconds, 1e-9)), 1)
+        return piece[:count], piece[count:]
+
+    def _take(self, future: Future[tuple[float, list[Finding]]], piece: list[Folder]) -> None:
         try:
-            findings = future.result()
+            seconds, findings = future.result()
+            # The slowest so far, which fades.
+            each = seconds / len(piece)
+            self._seconds = max(each, (self._seconds or 0.0) * _FADES)
         except (BrokenExecutor, UserError):
             raise
         except Exception as error:  # of a cluster that has lost a worker too often
@@ -133,6 +153,13 @@ class _Work:
         done_bytes += sum(each.size for each in piece)
         self._progress = Progress(done + _count(piece), all_done, done_bytes, all_bytes)
         self._tell(self._progress)
+
+
+def _timed(do: Do, piece: Sequence[Folder]) -> tuple[float, list[Finding]]:
+    """What a worker does, and how many seconds that took."""
+    start = time.monotonic()
+    findings = do(piece)
+    return time.monotonic() - start, findings
 
 
 def _count(folders: Iterable[Folder]) -> float:
