@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -123,19 +123,23 @@ def _are_other_bits(first: Dump, second: Dump) -> bool:
 
 def _are_far(first: Dump, second: Dump) -> bool:
     """What ``torch.testing.assert_close`` says of some tensor, as it is by default."""
-    for one, two in _by_name(first, second):
-        try:
-            values = [torch.from_numpy(np.array(each.get_tensor())) for each in (one, two)]
-        except TypeError:  # strings, and dtypes that NumPy has from elsewhere
-            values = [
-                torch.from_numpy(np.asarray(each.get_tensor()).astype(np.float32))
-                for each in (one, two)
-            ]
+    for pair in _by_name(first, second):
+        arrays = [each.get_tensor() for each in pair]
+        if not all(isinstance(each, np.ndarray) and each.dtype.kind in "biufcV" for each in arrays):
+            continue
+        values = [_tensor(each) for each in arrays]
         try:
             torch.testing.assert_close(*values, equal_nan=True, check_dtype=False)
         except AssertionError:
             return True
     return False
+
+
+def _tensor(array: Any) -> torch.Tensor:
+    try:
+        return torch.from_numpy(np.array(array))
+    except TypeError:  # NumPy has bfloat16 from elsewhere
+        return torch.from_numpy(np.asarray(array).astype(np.float32))
 
 
 def kept(pair: Pair, variant: str, folder: Path) -> str:
