@@ -64,6 +64,7 @@ def main() -> int:
     parser.add_argument("--keep", help="a folder for the runs, which are not made again")
     options = parser.parse_args()
     folder = Path(options.keep or tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
     chosen = [each for each in PAIRS if all(name in str(each) for name in options.names)]
     results = []
     for pair in chosen:

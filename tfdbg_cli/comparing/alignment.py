@@ -21,7 +21,7 @@ from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
 
-__all__ = ["FED", "ORDER", "Pair", "Renamed", "align", "read_map"]
+__all__ = ["FED", "ORDER", "WRITTEN", "Pair", "Renamed", "align", "read_map"]
 
 #: Regexes for whole names of nodes of the first run, and what they are called in the second.
 Renamed = Sequence[tuple[re.Pattern[str], str]]
@@ -29,7 +29,7 @@ Renamed = Sequence[tuple[re.Pattern[str], str]]
 #: What pairs are matched by.
 NAME, MAP, CALL = "name", "map", "call"
 NEIGHBOURS, ORDER, VALUE, OUTPUT = "neighbours", "order", "value", "output"
-DEQUANTIZED, CONTENT, FED = "dequantized", "content", "feed"
+DEQUANTIZED, CONTENT, FED, WRITTEN = "dequantized", "content", "feed", "variable"
 # Fewer numbers are equal by chance.
 _LEAST_ELEMENTS = 4
 _DEQUANTIZED = re.compile(r"_DequantizeLinear(_Output)?(_\d+)?$", re.IGNORECASE)
@@ -48,6 +48,7 @@ class Pair(NamedTuple):
             belongs together, op type and shape are the same), ``order`` (op type and shape are the
             same between others that belong together), ``output`` (the program calls what the run
             gives it the same), ``content`` (nothing computes them, and they are equal),
+            ``variable`` (the same op writes them to the same variable),
             ``feed`` (one run was given what the other one has computed before it was given it),
             ``dequantized`` (one has what the codes of the other stand
             for) or ``value`` (between two engines: the numbers are near); empty for
@@ -96,6 +97,24 @@ class _Side:
     def node(self, datum: Datum) -> Node | None:
         """What has made it."""
         return self.nodes.get(datum.node_name)
+
+    def written(self) -> dict[tuple[str, str, int, int], Datum]:
+        """What is written to variables: by variable, op, how often before, and which input."""
+        found: dict[tuple[str, str, int, int], Datum] = {}
+        counts: dict[tuple[str, str], int] = defaultdict(int)
+        for node in self.nodes.values():
+            if not self.roles.writing.match(node.op_type):
+                continue
+            variable = node_name_of(node.inputs[0]) if node.inputs else ""
+            if variable not in self.nodes or self.nodes[variable].op_type not in self.roles.weights:
+                continue
+            place = variable, node.op_type
+            for at, name in enumerate(node.inputs[1:]):
+                data = [each for each in self.dump.by_tensor(name) if not each.is_view]
+                if data:
+                    found[(*place, counts[place], at)] = data[-1]
+            counts[place] += 1
+        return found
 
     def labels(self) -> dict[str, Datum]:
         """What the model itself calls tensors, where that isn't a number that was counted."""
@@ -214,7 +233,7 @@ def align(first: Dump, second: Dump, renamed: Renamed = ()) -> list[Pair]:
         _match_equals(one, other, taken, left)
     if across is None:
         _match_outputs(one, other, taken, left)
-        more = [*_dequantized(one, other, taken, left)]
+        more = [*_written(one, other, taken, left), *_dequantized(one, other, taken, left)]
     if across is not None:
         _match_by_value(across, one, other, taken, left)
     if left and len(taken) < len(one.data):
@@ -347,6 +366,25 @@ def _match_outputs(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None
             taken.pop(id(back[id(found)]), None)
         left.pop(other.key(found), None)
         taken[id(datum)] = found, OUTPUT
+
+
+def _written(one: _Side, other: _Side, taken: _Taken, left: _Left) -> Iterator[Pair]:
+    """Match what both runs write to a variable by the same op.
+
+    Yields:
+        Pairs of which one tensor has another counterpart already.
+    """
+    others = other.written()
+    for place, datum in one.written().items():
+        found = others.get(place)
+        if found is None or _shape(datum) != _shape(found) or _family(datum) != _family(found):
+            continue
+        last = taken.get(id(datum))
+        if last is None and other.key(found) in left:
+            taken[id(datum)] = left.pop(other.key(found)), WRITTEN
+        elif last is not None and last[0] is not found:
+            left.pop(other.key(found), None)
+            yield Pair(datum, found, WRITTEN)
 
 
 def _match_by_value(

@@ -149,6 +149,8 @@ class Comparison:
         self.bars = bars or Bars()
         info, other_info = first.run_info(), second.run_info()
         self._results: set[str] = set()
+        # JAX's functions have no other effects.
+        self._are_results_known = info is not None and info.engine == "jax" and bool(info.outputs)
         if info is not None:
             results = (name for name, is_one in (info.results or {}).items() if is_one)
             self._results = {*info.outputs.values(), *info.fetches, *results}
@@ -216,8 +218,14 @@ class Comparison:
             apart = [row.pair for row in rows if row.is_beyond]
             doubted = [row.pair for row in rows if row.is_beyond and not self._is_certain(row)]
             near = [row.pair for row in rows if not row.is_beyond]
-            found = set(map(id, inside(self.sides, apart, doubted, near)))
-            found |= {id(row.pair) for row in rows if _is_none(row) and not self._is_certain(row)}
+            are_known = self._are_results_known
+            pairs_inside = inside(self.sides, apart, doubted, near, are_results_known=are_known)
+            found = set(map(id, pairs_inside))
+            found |= {
+                id(row.pair)
+                for row in rows
+                if (_is_none(row) or self._is_one_of_copies(row)) and not self._is_certain(row)
+            }
             if not found:
                 return
             pairs: list[Pair] = []
@@ -520,6 +528,13 @@ class Comparison:
         if not bar.share:
             return True
         return beyond(np.asarray(one), np.asarray(other), bar.limit) > bar.share * found.total
+
+    def _is_one_of_copies(self, row: Row) -> bool:
+        """Whether an op that hands on several tensors hands on another one in each run."""
+        first = row.pair.first
+        if not row.others or first is None or len(self.first.by_node(first.node_name)) < 2:
+            return False
+        return self.sides[0].hands_on(first.node_name)
 
     def _is_certain(self, row: Row) -> bool:
         """Whether what is said of a pair holds, whatever comes of it: a batch, or a result."""

@@ -203,6 +203,8 @@ class Side:
 
     def hands_on(self, name: str) -> bool:
         """Whether a node hands on the numbers that it was given, in whatever shape and dtype."""
-        return self.roles.computes(self.dump.op_type(name)) in _HANDING_ON or any(
+        # TensorFlow's IdentityN hands on several.
+        op_type = self.dump.op_type(name).removesuffix("N")
+        return self.roles.computes(op_type) in _HANDING_ON or any(
             datum.is_view for datum in self.dump.by_node(name)
         )

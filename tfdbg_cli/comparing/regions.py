@@ -19,7 +19,12 @@ __all__ = ["inside"]
 
 
 def inside(
-    sides: tuple[Side, Side], apart: Sequence[Pair], doubted: Sequence[Pair], near: Iterable[Pair]
+    sides: tuple[Side, Side],
+    apart: Sequence[Pair],
+    doubted: Sequence[Pair],
+    near: Iterable[Pair],
+    *,
+    are_results_known: bool = False,
 ) -> list[Pair]:
     """The pairs that are inside such regions: all that comes of them is within the bar.
 
@@ -28,6 +33,7 @@ def inside(
         apart: all pairs beyond the bar.
         doubted: those of them that may belong to such a region.
         near: those within the bar.
+        are_results_known: nothing comes of a tensor that no op uses and that is no result.
     """
     near, left = list(near), list(doubted)
     behind = [
@@ -36,13 +42,13 @@ def inside(
     ]
     near_names = [{_name(pair, at) for pair in near} for at in (0, 1)]
     while True:
-        names = [{_name(pair, at) for pair in left} for at in (0, 1)]
+        fine = [near_names[at] | {_name(pair, at) for pair in left} for at in (0, 1)]
         kept = [
             pair
             for pair in left
             if all(
-                (found := behind[at].of(_name(pair, at)).both)
-                and found <= near_names[at] | names[at]
+                ((found := behind[at].of(_name(pair, at)).both) or are_results_known)
+                and found <= fine[at]
                 for at in (0, 1)
             )
         ]
@@ -95,6 +101,8 @@ def _name(pair: Pair, at: int) -> str:
 def _do_meet(behind: Sequence[_Behind], pair: Pair, counterparts: Mapping[str, set[str]]) -> bool:
     """Whether what comes of a pair in one run is what comes of it in the other."""
     first, second = (behind[at].of(_name(pair, at)).both for at in (0, 1))
+    if not first and not second:
+        return True
     return any(not counterparts.get(name, set()).isdisjoint(second) for name in first)
 
 
