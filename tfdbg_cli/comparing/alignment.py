@@ -207,7 +207,7 @@ def align(first: Dump, second: Dump, renamed: Renamed = ()) -> list[Pair]:
     left = {other.key(datum): datum for datum in other.data}
     calls = {}
     if across is None:
-        calls = renumbered(one.made(), other.made(), (one.nodes, other.nodes))
+        calls = renumbered(*(one.made(), other.made(), (one.nodes, other.nodes)), one.roles.weights)
     if across is None:
         _match_labels(one, other, taken, left)
     for datum in one.data:

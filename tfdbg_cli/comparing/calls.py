@@ -54,16 +54,26 @@ class CallIds:
     Two calls have the same id of a depth if all that they were computed from by so many ops is of
     the same op types, in the same places. Names don't count, and a graph is all that it takes: run
     folders of every version have one.
+
+    Args:
+        named: op types that are told by their names besides: a program names its parameters.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, named: frozenset[str] = frozenset()) -> None:
+        self._named = named
         self._numbers: dict[tuple[object, ...], int] = {}
 
     def of(self, nodes: _Nodes) -> dict[str, tuple[int, ...]]:
         """The ids of each node of a graph, of the lowest depth first."""
         found: dict[str, tuple[int, ...]]
         found = {
-            name: (self._number(node.op_type), self._number(node.op_type, len(node.inputs)))
+            name: (
+                self._number(node.op_type),
+                self._number(
+                    *(node.op_type, len(node.inputs)),
+                    _NUMBER.sub("", name) if node.op_type in self._named else "",
+                ),
+            )
             for name, node in nodes.items()
         }
         for _ in range(_LEVELS - 1):
@@ -78,13 +88,17 @@ class CallIds:
 
 
 def renumbered(
-    one: Iterable[Made], other: Iterable[Made], graphs: tuple[_Nodes, _Nodes]
+    one: Iterable[Made],
+    other: Iterable[Made],
+    graphs: tuple[_Nodes, _Nodes],
+    named: frozenset[str] = frozenset(),
 ) -> dict[str, str]:
     """The counterparts of nodes whose names were given by counting, and say something else.
 
     Args:
         one, other: all that has made tensors in the two runs.
         graphs: all nodes of both.
+        named: as `CallIds` takes it.
 
     Returns:
         Name -> the other name; empty for a node that the other run hasn't got. What is not in it
@@ -102,7 +116,7 @@ def renumbered(
     ]
     if not doubtful:
         return {}
-    ids = CallIds()
+    ids = CallIds(named)
     calls, other_calls = map(ids.of, graphs)
     found: dict[str, str] = {}
     left = _MOST_WEIGHED
