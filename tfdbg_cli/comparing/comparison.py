@@ -13,11 +13,12 @@ from tfdbg_cli.common.errors import DumpError, one_line
 from tfdbg_cli.comparing.alignment import FED, ORDER, Pair
 from tfdbg_cli.comparing.bars import Bar, Bars
 from tfdbg_cli.comparing.digests import digest_gap, digest_in
+from tfdbg_cli.comparing.floors import floor_of
 from tfdbg_cli.comparing.gaps import CODES, SHAPES, Gap, beyond, difference, epsilon, gap
+from tfdbg_cli.comparing.given import APART, NEAR, SAME, Found, Given, Judged
 from tfdbg_cli.comparing.left import Left
 from tfdbg_cli.comparing.origins import Side
 from tfdbg_cli.comparing.regions import inside
-from tfdbg_cli.comparing.rounding import carried, summed
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import node_name_of
@@ -47,49 +48,6 @@ ONLY_FIRST, ONLY_SECOND = "only in A", "only in B"
 _DEEPEST = 20
 # So often pairs are taken apart, and what is left is judged again.
 _MOST_ROUNDS = 4
-
-# How far the tensors of a node are apart: all the same, bit for bit; within the bar; beyond it.
-_SAME, _NEAR, _APART = range(3)
-
-
-class _Found(NamedTuple):
-    """What is known of a pair within the bar, for what was computed from it.
-
-    Attributes:
-        datum: of the first run.
-        scale, apart: as `rounding.Input` has them; the scale is 0 where nobody has asked for it.
-        dtype: the coarsest in which it, or something before it, was computed.
-    """
-
-    datum: Datum
-    scale: float
-    apart: float
-    dtype: str
-
-
-class _Given(NamedTuple):
-    """What both runs have computed two tensors from.
-
-    Attributes:
-        is_start: nothing in the runs computes them.
-        state: how far the nearest tensors that both runs have are apart.
-        alone: on the way from there, what only the first, and what only the second run has.
-        read: those nearest tensors, as far as they are within the bar.
-        is_sure: whether all of it was kept.
-        dtypes: of what only one run has on the way from there.
-    """
-
-    is_start: bool
-    state: int = _SAME
-    alone: Sequence[Sequence[str]] = ()
-    read: Sequence[_Found] = ()
-    is_sure: bool = True
-    dtypes: Sequence[str] = ()
-
-    @property
-    def is_same(self) -> bool:
-        """Whether they were computed from the same, bit for bit."""
-        return not self.is_start and self.state == _SAME and not any(self.alone)
 
 
 class Row(NamedTuple):
@@ -169,8 +127,7 @@ class Comparison:
             counterparts[first_name].add(second_name)
             second_counterparts[second_name].add(first_name)
         self.sides = Side(self.first, counterparts), Side(self.second, second_counterparts)
-        self._states: dict[str, int] = {}
-        self._found: dict[str, _Found] = {}
+        self._known = Judged(self.sides)
         self._rows: list[Row] = []
         self._next = 0
         self._coarsest = ""
@@ -307,18 +264,12 @@ class Comparison:
             said = ONLY_FIRST if second is None else ONLY_SECOND
             # Another engine computes by other ops.
             return Row(pair, Gap(), Bar(), not self._is_across, said)
-        given = self._given(first, second) if pair.matched_by != FED else _Given(True)
+        given = self._known.of(first, second) if pair.matched_by != FED else Given(True)
         op_type = self.first.op_type(first.node_name)
         is_same_op = op_type == self.second.op_type(second.node_name)
-        dtypes: tuple[str, ...] = _dtype(first), _dtype(second)
-        if epsilon(dtypes[0]):  # what was computed in a coarser dtype before and cast back
-            dtypes += self._coarser(dtypes, given)
-            both = zip(self.sides, pair[:2], strict=True)
-            dtypes += (CODES,) * any(
-                side.is_quantized(each.node_name) for side, each in both if each
-            )
+        dtypes = self._dtypes(first, second, given)
         is_same = given.is_same and is_same_op
-        added = self._added(first)
+        added = self._known.added(first)
         bar = self.bars.bar(dtypes, op_type, added, same_inputs=is_same)
         # What is judged by its share of elements, or by the angle, is to be known in full.
         allowed = bar.limit_of if not bar.share and self.bars.cosine is None else None
@@ -334,8 +285,14 @@ class Comparison:
             found = Gap(problem=one_line(error))
         bar = bar._replace(scale=found.scale)
         is_beyond = self._is_beyond(pair, found, bar, one, other)
-        if is_beyond and bar.dtype and not given.is_start and given.state != _APART:
-            bar, found = self._with_floor(pair, found, bar, given, added)
+        if is_beyond and bar.dtype and not given.is_start and given.state != APART:
+            if found.is_partial:
+                found = gap(*self.values(pair))
+                bar = bar._replace(scale=found.scale)
+            if not found.is_bad and not found.problem:
+                step = epsilon(bar.dtype)
+                floor = floor_of(self.sides, pair, found, step, given, added)
+                bar = bar._replace(floor=floor)
             is_beyond = self._is_beyond(pair, found, bar, one, other)
         if self._before is not None and not found.is_equal and bar.dtype:
             if is_beyond and given.is_start and found.is_partial:
@@ -345,84 +302,38 @@ class Comparison:
                 is_beyond, bar = False, bar._replace(floor=noted[2].max_abs)
             elif not is_beyond:
                 self._before.add(*noted)
-        state = _SAME if found.is_equal else _APART if is_beyond else _NEAR
-        self._note(first.node_name, state)
+        state = SAME if found.is_equal else APART if is_beyond else NEAR
+        self._known.note(first.node_name, state)
         if not is_beyond:
             coarsest = max(dtypes, key=epsilon)
-            self._found[first.tensor_name] = _Found(first, found.scale, found.max_abs, coarsest)
+            self._known.keep(Found(first, found.scale, found.max_abs, coarsest))
         others = given.alone if is_beyond and any(given.alone) else ()
         said = self._said(given, op_type, others) if is_beyond else ""
         return Row(pair, found, bar, is_beyond, said, others, given.is_sure)
 
-    def _said(self, given: _Given, op_type: str, others: Sequence[Sequence[str]]) -> str:
+    def _said(self, given: Given, op_type: str, others: Sequence[Sequence[str]]) -> str:
         if given.is_start:
             return AT_START if op_type in self.sides[0].memory else GIVEN
-        if given.state == _APART:
+        if given.state == APART:
             return INPUTS_DIFFER
         return OTHER_INPUTS if others and not self._is_across else MADE_HERE
 
-    def _with_floor(
-        self, pair: Pair, found: Gap, bar: Bar, given: _Given, added: int
-    ) -> tuple[Bar, Gap]:
-        """The bar of a tensor that is beyond it, by how far its inputs are apart in these runs."""
-        assert pair.first is not None
-        if found.is_partial:
-            found = gap(*self.values(pair))
-            bar = bar._replace(scale=found.scale)
-        if found.is_bad or found.problem:
-            return bar, found
-        node = self.sides[0].nodes.get(pair.first.node_name)
-        meaning, op_type = self._meaning(pair.first), self.first.op_type(pair.first.node_name)
-        read = [each._replace(scale=each.scale or self._scale(each.datum)) for each in given.read]
-        floor = summed(meaning, op_type, read, added, epsilon(bar.dtype))
-        floor += carried(
-            *(meaning, op_type, read, added, found.scale, found.total),
-            # What one run alone has computed explains nothing.
-            lambda: [] if any(given.alone) else self._inputs_of(pair),
-            node.attributes if node is not None else {},
+    def _dtypes(self, first: Datum, second: Datum, given: Given) -> Sequence[str]:
+        """The dtypes of a pair, and coarser ones in which something before was computed."""
+        own = _dtype(first), _dtype(second)
+        if not epsilon(own[0]):
+            return own
+        first_side, second_side = self.sides
+        is_coded = first_side.is_quantized(first.node_name) or second_side.is_quantized(
+            second.node_name
         )
-        return bar._replace(floor=floor), found
-
-    def _scale(self, datum: Datum) -> float:
-        """The largest element of a tensor that both runs have, without its sign."""
-        known = self.first.digest(datum)
-        if known is None:
-            try:
-                known = digest_in(self.first, datum)
-            except (DumpError, OSError):
-                return 0.0
-        if known is None or not known.least <= known.most:
-            return 0.0
-        return max(abs(known.least), abs(known.most))
-
-    def _inputs_of(self, pair: Pair) -> list[list[Any]]:
-        """The values that an op was given in each run, as far as both were kept."""
-        made: list[list[Any]] = []
-        for side, datum in zip(self.sides, pair[:2], strict=True):
-            assert datum is not None
-            values = []
-            for name in side.inputs(datum.node_name):
-                data = side.dump.by_tensor(name)
-                if not data:
-                    return []
-                try:
-                    values.append(side.dump.value(data[min(datum.execution, len(data) - 1)]))
-                except (DumpError, OSError):
-                    return []
-            made.append(values)
-        return made
-
-    def _meaning(self, datum: Datum) -> str:
-        return self.sides[0].roles.computes(self.first.op_type(datum.node_name))
-
-    def _coarser(self, dtypes: Sequence[str], given: _Given) -> tuple[str, ...]:
-        """A dtype that is coarser than those of a pair, in which something before was computed."""
+        codes = (CODES,) * is_coded
         if self._is_across:
-            self._coarsest = max(*dtypes, self._coarsest, key=epsilon)
-            return (self._coarsest,)
+            self._coarsest = max(*own, self._coarsest, key=epsilon)
+            return (*own, self._coarsest, *codes)
         if given.is_same:
-            return ()
-        return (*(each.dtype for each in given.read if each.apart), *given.dtypes)
+            return (*own, *codes)
+        return (*own, *(each.dtype for each in given.read if each.apart), *given.dtypes, *codes)
 
     def _with_view(self, row: Row) -> list[Row]:
         """A row; before it the view by which its inputs differ, though what they show agrees."""
@@ -436,7 +347,7 @@ class Comparison:
             for pair in reversed(self._chain(names, first.execution)):
                 found = self._judged_view(pair)
                 if found.is_beyond:
-                    self._note(found.datum.node_name, _APART)
+                    self._known.note(found.datum.node_name, APART)
                     return [found, row._replace(said=INPUTS_DIFFER)]
             if self._are_other_views(*names, row):
                 others = [[names[0]], [names[1]]]
@@ -552,62 +463,6 @@ class Comparison:
             return True  # what a parameter is from now on
         label = node.attributes.get(f"tensor:{datum.output_slot}")
         return not {datum.tensor_name, label}.isdisjoint(self._results)
-
-    def _note(self, node_name: str, state: int) -> None:
-        self._states[node_name] = max(self._states.get(node_name, _SAME), state)
-
-    def _given(self, first: Datum, second: Datum) -> _Given:
-        """What two tensors were computed from, and how far that is apart."""
-        side, other = self.sides
-        node, other_node = side.nodes.get(first.node_name), other.nodes.get(second.node_name)
-        if side.starts(node) and other.starts(other_node):
-            return _Given(True)
-        mine, theirs = side.origins(first.node_name), other.origins(second.node_name)
-        names = list(mine.matched)
-        # What is a counterpart of one of them is it.
-        reached = {each for name in names for each in side.counterparts.get(name, ())}
-        more = [each for each in theirs.matched if each not in reached]
-        back = [n for each in more for n in sorted(other.counterparts.get(each, ())) if n]
-        known = [*names, *(each for each in back if each not in names)]
-        nodes = [*map(node_name_of, known), *mine.passed]
-        state = max((self._states.get(each, _SAME) for each in nodes), default=_SAME)
-        others = [
-            [each for each in one if known_there.get(each, set()).isdisjoint(two)]
-            for one, two, known_there in (
-                (mine.direct, theirs.direct, side.counterparts),
-                (theirs.direct, mine.direct, other.counterparts),
-            )
-        ]
-        is_alone = bool(mine.alone or theirs.alone)
-        if not all(others) and not (is_alone and any(others)):
-            others = []  # what one run alone lists of several outputs of a node is no proof
-        read = [self._found[each] for each in known if each in self._found]
-        is_sure = bool(mine.matched and theirs.matched) and not (mine.unknown or theirs.unknown)
-        dtypes = {
-            dtype
-            for each, found in ((side, mine), (other, theirs))
-            for name in found.passed
-            for dtype in each.dtypes(name)
-            if epsilon(dtype)
-        }
-        return _Given(False, state, others, read, is_sure, sorted(dtypes))
-
-    def _added(self, datum: Datum) -> int:
-        """How many numbers were added up for one element: as many as the inputs have for each."""
-        node = self.sides[0].nodes.get(datum.node_name)
-        if node is None:
-            return 1
-        sizes = []
-        for name in node.inputs:
-            data = self.first.by_tensor(name)
-            shape = data[-1].shape if data else None
-            sizes.append(prod(shape) if shape is not None else 1)
-        made = prod(datum.shape or ()) or 1
-        if len(sizes) < 2:
-            return max(max(sizes, default=1) // made, 1)
-        # A product of matrices of n x k and k x m numbers adds k for each of n x m.
-        largest, second = sorted(sizes)[-2:][::-1]
-        return max(int((largest * second / made) ** 0.5), largest // made, 1)
 
 
 def _has_lost_channels(one: Any, other: Any) -> bool:
