@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.commands import preview
+from tfdbg_cli.commands import place, preview
 from tfdbg_cli.commands.compare import command as compare
 from tfdbg_cli.commands.graph import draw, neighbours, node_info, verdict
 from tfdbg_cli.commands.profile import list_profile as profile
@@ -35,6 +35,7 @@ BUILTIN: tuple[Command, ...] = (
     *neighbours.COMMANDS,
     *draw.COMMANDS,
     *verdict.COMMANDS,
+    *place.COMMANDS,
     *report.COMMANDS,
     *follow.COMMANDS,
     *preview.COMMANDS,

@@ -7,7 +7,7 @@ import re
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfdbg_cli.commands.series.loss_line import loss_lines
 from tfdbg_cli.commands.shell.history import History
@@ -15,6 +15,7 @@ from tfdbg_cli.common.documents import Line, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import Datum, Dump, RunError, RunInfo
+from tfdbg_cli.dumps.elements import parse_tensor_name
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.filters.registry import FilterRegistry
@@ -32,6 +33,7 @@ __all__ = [
     "STEPPER_MODES",
     "TENSOR_MODES",
     "Context",
+    "Place",
     "compile_regex",
     "need_graph",
 ]
@@ -50,6 +52,13 @@ PROFILE_MODES = frozenset({"profile", "offline-profile"})
 DUMP_MODES = TENSOR_MODES | PROFILE_MODES
 #: The kinds of stops.
 ALL_MODES = LIVE_MODES | DUMP_MODES
+
+
+class Place(NamedTuple):
+    """Where somebody looks: a tensor or a node; the number of one of several dumps."""
+
+    name: str = ""
+    number: int | None = None
 
 
 @dataclass
@@ -71,6 +80,7 @@ class Context:
         names: results stored by ``eval -o NAME``; kept from stop to stop.
         tracks: the numbers that are followed over runs, where a program runs on.
         selected: the names of the tensors that `select` has chosen, in their order.
+        place: the tensor or node that was last looked at: what commands without a name mean.
         history: what was typed.
         is_printed: output goes to a pipe or a file, where rows needn't fit on a screen.
         walk: moves through the run, in the stepper.
@@ -93,6 +103,7 @@ class Context:
     names: dict[str, Any] = field(default_factory=dict)
     tracks: Tracks | None = None
     selected: dict[str, None] = field(default_factory=dict)
+    place: Place = field(default_factory=Place)
     history: History | None = None
     is_printed: bool = False
     walk: Walk | None = None
@@ -109,6 +120,30 @@ class Context:
     def is_live(self) -> bool:
         """Whether there is a program that waits."""
         return self.mode in LIVE_MODES
+
+    def here(self, what: str, name: str | None = None) -> Place:
+        """The name that a command was given, or the current place.
+
+        Args:
+            what: the name is of, as the command's usage says it.
+            name: as it was typed; empty: none was.
+
+        Raises:
+            UserError: there is neither.
+        """
+        if name:
+            return Place(name)
+        if not self.place.name:
+            raise UserError(
+                f"{what} is required: nothing was looked at yet at this stop.",
+                "lt lists the tensors; here NAME chooses one.",
+            )
+        return self.place
+
+    def look_at(self, name: str, number: int | None = None) -> None:
+        """Note the current place; a node leaves the current tensor as it is, if it is its own."""
+        if parse_tensor_name(self.place.name)[0] != name:
+            self.place = Place(name, number)
 
     def refresh(self) -> None:
         """In the stepper: see what has been computed so far."""

@@ -189,7 +189,6 @@ class Service(Protocol):
     Attributes:
         title: for the title bar, e.g. ``run-end: run #2: 1 fetch (train/Adam); 2 feeds``.
         title_role: ``start``, ``end``, ``error`` (a filter fired, or the run failed), ``offline``.
-        prompt: ``tfdbg> ``.
         initial_command: the command whose Document is the first screen of this stop.
         settings: what `config` shows and sets; UIs obey it.
         history: what was typed, kept between sessions.
@@ -197,10 +196,14 @@ class Service(Protocol):
 
     title: str
     title_role: str
-    prompt: str
     initial_command: str
     settings: Settings
     history: History
+
+    @property
+    def prompt(self) -> str:
+        """``tfdbg> ``, or the current place: ``log:0 › ``."""
+        ...
 
     def run(self, text: str, width: int = 80) -> Reply:
         """Run one command line for a screen of ``width`` columns. Never raises."""

@@ -205,7 +205,9 @@ def _device(dump: Dump, node: Node) -> str:
 def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     graph = need_graph(dump)
-    node = find_node(context, graph, arguments.node_name)
+    asked = context.here("NODE", arguments.node_name).name
+    node = find_node(context, graph, asked)
+    context.look_at(node.name)
     name = node.name
     lines = [
         line("Node ", (name, "bold")),
@@ -213,7 +215,7 @@ def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
         line("  Op: ", (node.op_type, "op_type")),
         line(f"  Device: {_device(dump, node)}"),
         *(_own_line(dump, graph, node) if arguments.traceback else ()),
-        *_notes(node_name_of(resolve_program_name(context, arguments.node_name)), node),
+        *_notes(node_name_of(resolve_program_name(context, asked)), node),
         *origin_lines(context, graph, node),
         *_neighbours(graph, graph.inputs(name), "input"),
         *_neighbours(graph, graph.recipients(name), "recipient"),
@@ -236,7 +238,13 @@ NODE_INFO = Command(
     "Show a node: its op, device, inputs, recipients, and where it was made.",
     _node_info,
     (
-        Argument(("node_name",), "a node or one of its tensors", "NODE", complete=completers.nodes),
+        Argument(
+            ("node_name",),
+            "a node or one of its tensors; none: the current place",
+            "NODE",
+            nargs="?",
+            complete=completers.nodes,
+        ),
         Argument(("-a", "--attributes"), "its attributes; with -t the frames inside libraries too"),
         Argument(("-d", "--dumps"), "its dumped tensors"),
         Argument(("-t", "--traceback"), "the Python lines that made it, your own first"),

@@ -7,16 +7,19 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
+from tfdbg_cli.commands.context import TENSOR_MODES, Context, Place, compile_regex
+from tfdbg_cli.commands.graph.first_bad import origins_of
 from tfdbg_cli.commands.graph.phases import phase_of
-from tfdbg_cli.commands.registry import Command, Result
+from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.series.loss_line import loss_lines
+from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted, tokenize
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.tensors.list_tensors import LIST_TENSORS
 from tfdbg_cli.commands.wrapping import UNBROKEN, columns_of, wrapped
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, Link, Span, TextDocument, line
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, own_frame
@@ -318,8 +321,12 @@ def _first_of_all(dump: Dump) -> Iterator[Line]:
 def _why(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     without = arguments.filter_exclude_node_names
-    begin = first_origin(dump, compile_regex(without, "-fenn") if without else None)
+    pattern = compile_regex(without, "-fenn") if without else None
+    begin = None if arguments.tensor_filter else _origin_of(context, arguments.node_name)
+    begin = begin or first_origin(dump, pattern)
     if begin is not None:
+        data = dump.by_tensor(begin.tensor_name)
+        context.place = Place(begin.tensor_name, data.index(begin) if len(data) > 1 else None)
         context.extra["loss is told"] = True
         lines = verdict(dump, begin, context.width, columns_of(context))
     elif next(_passing(dump, has_inf_or_nan), None) is not None:
@@ -338,6 +345,17 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
     return ChainDocument([*parts, listed], menu=listed.menu)
 
 
+def _origin_of(context: Context, name: str | None) -> Datum | None:
+    """Where a tensor went bad first, the current one if none is named; ``None``: it isn't bad."""
+    graph = context.need_dump().graph()
+    if graph is None or not (name or context.place.name):
+        return None
+    origins, clean = origins_of(context, graph, *context.here("NAME", name))
+    if name and not origins:
+        raise UserError(clean)
+    return origins[0].chain[-1].datum if origins else None
+
+
 COMMANDS = (
     Command(
         "why",
@@ -345,9 +363,21 @@ COMMANDS = (
         "graph",
         "Say what went bad, at which line, why, and what became of it.",
         _why,
-        LIST_TENSORS.arguments[:2],  # -f and -fenn
+        (
+            Argument(
+                ("node_name",),
+                "a tensor or a node; none: the current place, if it is bad, or the whole run",
+                "NAME",
+                nargs="?",
+                complete=completers.tensors,
+            ),
+            *LIST_TENSORS.arguments[:2],  # -f and -fenn
+        ),
         modes=TENSOR_MODES,
-        examples=(("why", "where the first nan or infinity of this run came from"),),
+        examples=(
+            ("why", "where the nan or infinity that one looks at came from"),
+            ("why loss", "where the nan of this tensor came from"),
+        ),
         details="\n".join(
             [
                 "A reason is told where op, inputs and dtype show it, and left out otherwise:",

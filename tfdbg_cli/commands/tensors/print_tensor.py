@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from tfdbg_cli.commands.context import TENSOR_MODES, Context
+from tfdbg_cli.commands.context import TENSOR_MODES, Context, Place
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -133,11 +133,15 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         if arguments.tensor_name:
             raise UserError("pt takes a tensor, or --selected.", "select adds to what is selected.")
         return _print_selected(context, arguments)
-    if not arguments.tensor_name:
-        raise UserError("print_tensor: TENSOR[SLICE] is required, or --selected.", "lt lists them.")
     dump, names = context.need_dump(), context.names
+    typed = arguments.tensor_name or ""
+    if not typed or typed.startswith("["):
+        place = context.here("TENSOR[SLICE]")
+        typed = place.name + typed
+        if arguments.number is None:
+            arguments.number = place.number
     name, slicing = split_slice(
-        arguments.tensor_name,
+        typed,
         lambda text: _is_dumped(dump, text) or is_own_name(context, text) or text in names,
     )
     name, number = parse_execution(name)  # as lists write it
@@ -157,6 +161,7 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         return _choose_dump(dump, name + slicing, found, arguments)
     tensor = f"tensor {found[0].tensor_name}"
     datum = found[check_number(arguments.number, len(found), tensor, "generated one dump")]
+    context.place = Place(datum.tensor_name, arguments.number)
     return value_document(
         context,
         dump.value(datum),
@@ -185,7 +190,7 @@ PRINT_TENSOR = Command(
     (
         Argument(
             ("tensor_name",),
-            "node:slot, with a slice if you like: hidden/Relu:0[0:5, -1]",
+            "node:slot, with a slice if you like: hidden/Relu:0[0:5, -1]; none: the current place",
             "TENSOR[SLICE]",
             nargs="?",
             complete=completers.tensors,
@@ -197,6 +202,7 @@ PRINT_TENSOR = Command(
     examples=(
         ("pt hidden/Relu:0", "the value; big ones with ellipses"),
         ("pt hidden/Relu:0[0:5, ::-1]", "a slice, as in NumPy"),
+        ("pt [0]", "a slice of the tensor that was last looked at"),
         (
             "pt hidden/Relu:0[_ > 3]",
             "the elements for which an expression is true; _ is the tensor",
