@@ -58,8 +58,8 @@ class UiRequest(NamedTuple):
             match), ``filter`` (argument: a regex for the lines to show, empty: all), ``scroll``
             (argument: ``i,j``, the element that must be visible), ``mouse``
             (argument: ``on``, ``off`` or empty to show the state), ``link`` (argument: the number
-            of the link to follow, empty: list them), ``pdb`` (Python's debugger, where there is a
-            traceback).
+            of the link to follow, empty: list them), ``keys`` (all of
+            them), ``pdb`` (Python's debugger, where there is a traceback).
         argument: see ``name``.
     """
 

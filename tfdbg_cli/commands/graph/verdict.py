@@ -11,6 +11,7 @@ from tfdbg_cli.commands.context import TENSOR_MODES, Context, Place, compile_reg
 from tfdbg_cli.commands.graph.first_bad import origins_of
 from tfdbg_cli.commands.graph.phases import phase_of
 from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.reply import Toast
 from tfdbg_cli.commands.series.loss_line import loss_lines
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted, tokenize
@@ -322,8 +323,14 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     without = arguments.filter_exclude_node_names
     pattern = compile_regex(without, "-fenn") if without else None
-    begin = None if arguments.tensor_filter else _origin_of(context, arguments.node_name)
-    begin = begin or first_origin(dump, pattern)
+    if arguments.next:
+        begin: Datum | None = _next_origin(context, pattern)
+        if begin is None:
+            text = "No other op of this run made a nan or an infinity of clean inputs."
+            return Toast(text, "warning")
+    else:
+        begin = None if arguments.tensor_filter else _origin_of(context, arguments.node_name)
+        begin = begin or first_origin(dump, pattern)
     if begin is not None:
         data = dump.by_tensor(begin.tensor_name)
         context.place = Place(begin.tensor_name, data.index(begin) if len(data) > 1 else None)
@@ -335,14 +342,32 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
     else:
         lines = [line(("No tensor of this run holds a nan or an infinity.", "success"))]
     if not arguments.tensor_filter:
-        return TextDocument(lines)
+        shown = TextDocument(lines)
+        shown.kind = "verdict" if begin is not None else ""
+        return shown
     parts = [TextDocument([*lines, line()])]
     words = ["-f", quoted(arguments.tensor_filter)]
     if without:
         words += ["-fenn", quoted(without)]
     listed = LIST_TENSORS.run(context, LIST_TENSORS.parse(tokenize(" ".join(words))))
     assert isinstance(listed, Document)
-    return ChainDocument([*parts, listed], menu=listed.menu)
+    document = ChainDocument([*parts, listed], menu=listed.menu)
+    document.kind = "verdict" if begin is not None else ""
+    return document
+
+
+def _next_origin(context: Context, exclude: re.Pattern[str] | None) -> Datum | None:
+    """The tensor that went bad by itself after the one of the current place, or the first one."""
+    found = [
+        datum
+        for datum in _passing(context.need_dump(), origin_of_nonfinite)
+        if exclude is None or not exclude.search(datum.node_name)
+    ]
+    names = [datum.tensor_name for datum in found]
+    at = names.index(context.place.name) + 1 if context.place.name in names else 0
+    if at == len(found) or (at == 0 and names == [context.place.name]):
+        return None
+    return found[at]
 
 
 def _origin_of(context: Context, name: str | None) -> Datum | None:
@@ -372,6 +397,7 @@ COMMANDS = (
                 complete=completers.tensors,
             ),
             *LIST_TENSORS.arguments[:2],  # -f and -fenn
+            Argument(("-n", "--next"), "the next tensor that went bad by itself"),
         ),
         modes=TENSOR_MODES,
         examples=(
