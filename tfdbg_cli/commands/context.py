@@ -74,7 +74,6 @@ class Context:
         run_info: fetches and feeds of the run.
         dump: the run's tensors; ``None`` at run-start and after an undebugged run.
         width: columns of the screen that asked.
-        is_first_stop: whether nothing was shown before.
         keeps_dumps: dumps stay after the program's end.
         extra: what plug-ins and sessions keep from command to command of this stop.
         names: results stored by ``eval -o NAME``; kept from stop to stop.
@@ -97,7 +96,6 @@ class Context:
     run_info: RunInfo = field(default_factory=RunInfo)
     dump: Dump | None = None
     width: int = 80
-    is_first_stop: bool = False
     keeps_dumps: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)

@@ -175,7 +175,7 @@ class KeyTable:
             line(("Your own keys", "heading")),
             line("  In the settings file (config shows where), by the dim names above, e.g."),
             line('    "keys": {"ctrl t": "search_next", "page: x": "page_down",'),
-            line('             "f5": "command: lt -f has_inf_or_nan"}'),
+            line('             "f5": "command: lt -f"}'),
             line('  "nothing" unbinds a key. The places are those in brackets.'),
         ]
         lines += [line((text, "warning")) for text in self.warnings]

@@ -26,6 +26,7 @@ from tfdbg_cli.commands.tensors.table import TensorTable
 from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump, bound, is_only_nonfinite
+from tfdbg_cli.filters.builtin import RECOMMENDED
 from tfdbg_cli.filters.origins import left_out
 
 __all__ = ["COMMANDS", "LIST_TENSORS", "passing"]
@@ -305,10 +306,11 @@ LIST_TENSORS = Command(
     (
         Argument(
             ("-f", "--tensor_filter"),
-            "only tensors that pass this filter",
+            f"only tensors that pass this filter; without a name: {RECOMMENDED}",
             "FILTER",
             default="",
             complete=completers.filters,
+            implied=RECOMMENDED,
         ),
         Argument(
             ("-fenn", "--filter_exclude_node_names"),

@@ -40,7 +40,6 @@ _STYLES = {
     "definition": _BOLD,
     "builtin": _GREEN,
     "source": _BOLD,
-    "logo": f"{_BLUE};{_BOLD}",
 }
 _LINK = "text-decoration:underline dotted"
 _PAGE = "margin:0;padding:0;line-height:1.3;white-space:pre;overflow-x:auto"
