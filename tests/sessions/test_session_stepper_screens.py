@@ -161,7 +161,7 @@ def test_a_change_that_is_none_or_of_text_is_said(step_through):
 
 def test_a_filter_that_is_added_looks_at_what_there_is(step_through):
     # logits is bad by now, and nothing has read it: the next step would.
-    _, said = step_through("cont logits", "break -f", "cont")
+    _, said = step_through("cont logits", "break -f has_inf_or_nan", "cont")
 
     assert "logits:0 passes has_inf_or_nan, and loss is about to read it" in said["cont"]
 
@@ -194,7 +194,7 @@ def test_a_value_is_all_that_stands_behind_the_name(step_through):
 
 
 def test_a_filter_that_raises_is_told_of_with_how_often(step_through):
-    stop, said = step_through("break -f", "break h", "delete 2", "break", "delete 1")
+    stop, said = step_through("break -f has_inf_or_nan", "break h", "delete 2", "break", "delete 1")
 
     assert said["break"].splitlines()[-1].strip().startswith("1  -f has_inf_or_nan")
     assert "h" not in said["break"].splitlines()[-1].replace("has_inf", "")
@@ -202,7 +202,9 @@ def test_a_filter_that_raises_is_told_of_with_how_often(step_through):
 
 
 def test_what_a_filter_has_caught_is_forgotten_on_the_way_back(step_through):
-    _, said = step_through("break -f", "cont logits", "step -b", "override h:0 1", "cont")
+    _, said = step_through(
+        "break -f has_inf_or_nan", "cont logits", "step -b", "override h:0 1", "cont"
+    )
 
     assert "passes has_inf_or_nan" not in said["cont"]
     assert "The run is at its end." in said["cont"]
@@ -217,6 +219,6 @@ def test_iterations_of_a_loop_are_counted(step_through):
 
 
 def test_a_deleted_filter_stops_nothing_that_it_has_caught(step_through):
-    _, said = step_through("break -f", "cont logits", "delete 1", "cont")
+    _, said = step_through("break -f has_inf_or_nan", "cont logits", "delete 1", "cont")
 
     assert "passes has_inf_or_nan" not in said["cont"]
