@@ -24,6 +24,7 @@ def main() -> None:
                 breakpoint()
             elif step == 40 and what == "curses":
                 curses.wrapper(show)
+                input("back on the terminal")
 
 
 def show(window: curses.window) -> None:

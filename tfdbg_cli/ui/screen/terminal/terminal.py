@@ -170,7 +170,9 @@ _CTRL_C = 3
 _MOST_TYPED = 4096
 
 # What comes before the end of the process, and what urwid handles itself.
-_ENDING = {signal.SIGTERM, signal.SIGHUP}
+_ENDING = {
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
+}
 _URWIDS = {signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT}
 
 
@@ -257,6 +259,21 @@ def _screen_is_down() -> None:
         watchdog.down()
 
 
+def _ends_process(number: int) -> bool:
+    """Whether a signal would end the process, or call a handler of Python's.
+
+    `faulthandler.register` and libraries in C have handlers that Python knows nothing of.
+    """
+    if signal.getsignal(number) is not signal.SIG_DFL:
+        return callable(signal.getsignal(number))
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            caught = next(text for text in file if text.startswith("SigCgt:"))
+    except (OSError, StopIteration):  # not everywhere
+        return True
+    return not int(caught.split()[1], 16) >> number - 1 & 1
+
+
 def _ignore() -> None:
     """Before the loop runs, and after it, there is nobody to tell of a signal."""
 
@@ -266,8 +283,8 @@ class RealTerminal:
 
     The UI reads and writes duplicates of them; what the program prints meanwhile is held back and
     printed when the screen is gone. In the main thread SIGINT becomes a key (or interrupts the
-    command at work), SIGTERM and SIGHUP restore the terminal before they do what they did, and
-    handlers of the program's wait until nothing is being drawn.
+    command at work), SIGTERM, SIGHUP and SIGQUIT restore the terminal before they do what
+    they did, and handlers of the program's wait until nothing is being drawn.
     """
 
     def __init__(self, streams: Streams | None = None) -> None:
@@ -314,7 +331,7 @@ class RealTerminal:
         if self._in_main:
             for number in signal.valid_signals() - _URWIDS:
                 before = signal.getsignal(number)
-                ends = number in _ENDING and before is not signal.SIG_IGN
+                ends = number in _ENDING and _ends_process(number)
                 if number == signal.SIGINT or ends or callable(before):
                     self._handlers[number] = signal.signal(number, self._handle)
         return self
