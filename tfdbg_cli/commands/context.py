@@ -165,7 +165,15 @@ class Context:
         if self.extra.setdefault("loss is told", False):
             return []
         self.extra["loss is told"] = True
-        return loss_lines(self.tracks or self.run_info.tracks, width=self.width)
+        return loss_lines(*self.numbers(), width=self.width)
+
+    def numbers(self) -> tuple[Tracks | None, str]:
+        """The numbers over runs that the stop is about; of several ranks, whose: ``of rank 1``."""
+        here = self.place.name
+        found, whose = self.dump.tracks_of(here) if self.dump is not None else (None, "")
+        if found is not None and whose:
+            return found, whose
+        return (self.tracks if self.tracks is not None else self.run_info.tracks), ""
 
     def need_dump(self) -> Dump:
         """The dump.
