@@ -11,7 +11,7 @@ from tfdbg_cli.commands.graph.draw import picture_of
 from tfdbg_cli.commands.graph.drawing.neighbourhood import between
 from tfdbg_cli.commands.graph.drawing.svg import svg_of
 from tfdbg_cli.commands.graph.node_origin import forward_of
-from tfdbg_cli.commands.graph.verdict import first_origin, verdict
+from tfdbg_cli.commands.graph.verdict import as_page, first_origin, verdict
 from tfdbg_cli.commands.report.charts import curve_chart, histogram_chart
 from tfdbg_cli.commands.report.heat_map import heat_map
 from tfdbg_cli.commands.report.html import Markup, element, joined, shown_lines
@@ -122,12 +122,12 @@ def _what(context: Context, dump: Dump | None, subject: _Subject) -> Markup:
     if info.error is not None:
         parts.append(shown_lines(error_document(context)))
     elif dump is not None and subject.is_origin and subject.datum is not None:
-        parts.append(shown_lines(verdict(dump, subject.datum)))
+        parts.append(shown_lines(as_page(verdict(dump, subject.datum))))
     elif subject.problem:
         text = f"Where it began can't be told: {subject.problem}"
         parts.append(element("p", text, class_="note"))
     elif dump is not None and subject.datum is None and context.mode not in PROFILE_MODES:
-        parts.append(element("p", "No tensor of this run went bad of itself."))
+        parts.append(element("p", "No op of this run made a bad value from clean inputs."))
     return joined(parts)
 
 
