@@ -319,7 +319,7 @@ _MOST_NAMED = 20
 
 def _table(rows: Iterable[tuple[str, str]]) -> Markup:
     made = [element("tr", element("th", a, scope="row"), element("td", b)) for a, b in rows]
-    return element("table", element("tbody", *made))
+    return element("div", element("table", element("tbody", *made)), class_="box", tabindex="0")
 
 
 def _row_of(cells: Sequence[tuple[str, str]]) -> Markup:
