@@ -92,7 +92,7 @@ def _window(walk: Walk) -> list[Line]:
     if walk.next is None:
         lines.append(line(("--> the end of the run", "bold")))
     elif walk.stepper.is_open_ended:
-        lines.append(line(("    … what comes then, the program decides", "dim")))
+        lines.append(line(("    … after that, the program is on its own", "dim")))
     return lines
 
 
