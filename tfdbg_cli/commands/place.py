@@ -12,7 +12,7 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.tensors.program_names import resolve_program_name
-from tfdbg_cli.commands.units import node_menu
+from tfdbg_cli.commands.units import near_path, node_menu
 from tfdbg_cli.common.documents import TextDocument, line
 from tfdbg_cli.dumps.elements import parse_execution, parse_tensor_name
 from tfdbg_cli.dumps.sources import own_frame
@@ -40,7 +40,7 @@ def _here(context: Context, arguments: argparse.Namespace) -> Result:
     frame = own_frame(node.frames or ())
     if frame is not None:
         command = f"ps {quoted(frame.file)} -b {frame.line}"
-        lines.append(line("  ", (f"{frame.file}:{frame.line}", "link", command)))
+        lines.append(line("  ", (f"{near_path(frame.file)}:{frame.line}", "link", command)))
         lines.append(line("  > ", (frame.text, "bold")))
     return TextDocument(lines, menu=node_menu(dump, node.name, ""))
 

@@ -11,6 +11,7 @@ from tfdbg_cli.commands.series.loss_line import loss_lines
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.units import near_path
 from tfdbg_cli.commands.wrapping import UNBROKEN, wrapped
 from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
@@ -169,7 +170,7 @@ class _Verdict:
             return
         sources = self._dump.sources()
         lines = sources.lines(frame.file)
-        shown = f"{frame.file}:{frame.line}"
+        shown = f"{near_path(frame.file)}:{frame.line}"
         link = Link(f"ps {quoted(frame.file)} -b {frame.line}") if lines is not None else None
         yield line((what, "bold"), Span(shown, "link" if link else "", link))
         if lines is None or frame.line > len(lines):

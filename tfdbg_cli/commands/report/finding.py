@@ -14,6 +14,7 @@ from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.verdict import as_page, first_origin, spread_to, verdict
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.units import near_path
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
@@ -112,7 +113,7 @@ class Finding:
     @property
     def place(self) -> str:
         """``train.py:12``, as short as it goes from here; empty: not known."""
-        return f"{_short(self.file)}:{self.line}" if self.line else ""
+        return f"{near_path(self.file)}:{self.line}" if self.line else ""
 
     @property
     def headline(self) -> str:
@@ -260,14 +261,6 @@ def _elements(dump: Dump, datum: Datum) -> list[list[int]]:
     except UserError:
         return []
     return [list(map(int, place)) for place in places]
-
-
-def _short(path: str) -> str:
-    try:
-        relative = os.path.relpath(path)
-    except (OSError, ValueError):  # the folder is gone; another drive
-        return path
-    return path if relative.startswith("..") else relative
 
 
 def _data(text: str) -> str:

@@ -21,6 +21,7 @@ from tfdbg_cli.commands.run.error_screen import error_document
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.units import near_path
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Line, Span, line
 from tfdbg_cli.common.errors import one_line
@@ -198,7 +199,7 @@ def _source(dump: Dump, datum: Datum) -> Markup | None:
     lines = source_lines(dump, frame) if frame is not None else None
     if frame is None or lines is None:
         return None
-    words = [element("code", f"{frame.file}:{frame.line}"), f" in {frame.function}"]
+    words = [element("code", f"{near_path(frame.file)}:{frame.line}"), f" in {frame.function}"]
     if forward is not None:
         words.append(", the line of its forward op")
     parts = [element("p", *words), lines]

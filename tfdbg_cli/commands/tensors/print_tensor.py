@@ -18,7 +18,7 @@ from tfdbg_cli.commands.tensors.values import (
     value_arguments,
     value_document,
 )
-from tfdbg_cli.commands.units import bytes_text, node_menu
+from tfdbg_cli.commands.units import bytes_text, execution_word, node_menu, watch_name
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
@@ -85,14 +85,15 @@ def _choose_dump(
     dump: Dump, name: str, data: list[Datum], arguments: argparse.Namespace
 ) -> Document:
     shown, t0 = data[0].tensor_name, dump.t0()
-    lines = [line(f'Tensor "{shown}" generated {len(data)} dumps:')]
+    word = execution_word(dump)
+    lines = [line(f'Tensor "{shown}" generated {len(data)} {word}s:')]
     for number, datum in enumerate(data):
         when = f"{(datum.timestamp - t0) / 1000:.3f} ms"
         command = f"print_tensor {quoted(name)} -n {number}{option_words(arguments)}"
-        lines.append(line(f"#{number} [{when}] ", (datum.watch_key, "link", command)))
+        lines.append(line(f"#{number} [{when}] ", (watch_name(dump, datum), "link", command)))
     lines += [
         line(),
-        line("You can use the -n (--number) flag to specify which dump to print."),
+        line(f"You can use the -n (--number) flag to specify which {word} to print."),
         line(f"For example: print_tensor {quoted(name)} -n 0"),
     ]
     return TextDocument(lines, menu=node_menu(dump, data[0].node_name, "print_tensor"))
@@ -167,14 +168,20 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         dump.value(datum),
         arguments,
         name=datum.tensor_name,
-        suffix=f":{datum.debug_op}",
-        which=f" (dump #{found.index(datum)} of {len(found)})" if len(found) > 1 else "",
+        suffix=watch_name(dump, datum).removeprefix(datum.tensor_name),
+        which=_which(dump, found.index(datum), len(found)) if len(found) > 1 else "",
         slicing=slicing,
         dtype=datum.dtype,
         notes=_notes(context, datum),
         menu=node_menu(dump, datum.node_name, "print_tensor"),
         command=f"pt {quoted(datum.tensor_name + slicing)}{_number(arguments)}",
     )
+
+
+def _which(dump: Dump, number: int, count: int) -> str:
+    """Which one of several values is shown."""
+    word = execution_word(dump)
+    return f" ({word} {'#' if word == 'dump' else ''}{number} of {count})"
 
 
 def _number(arguments: argparse.Namespace) -> str:
