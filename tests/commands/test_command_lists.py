@@ -254,7 +254,7 @@ def engine_dump(engine, **others):
     """A constant and what is computed of it, at one time, in a run of an engine."""
     dump = MemoryDump(Graph([Node("c", "Const"), Node("loop/y", "Neg", ["c:0"])]))
     dump.add("c", 0, np.float32(1), timestamp=5)
-    for at in range(2):
+    for _ in range(2):
         dump.add("loop/y", 0, np.float32(-1), timestamp=5, **others)
     dump.set_run_info(RunInfo(engine=engine, fetches=["loop/y:0"]))
     return dump
