@@ -3,7 +3,7 @@
     python examples/debug_jax.py
     python -m tfdbg_cli examples/debug_jax.py
 
-Then: ``run -f has_inf_or_nan``. With ``--stable`` the loss is computed from the logits.
+Then: ``run -f``. With ``--stable`` the loss is computed from the logits.
 """
 
 import argparse

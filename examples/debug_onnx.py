@@ -1,6 +1,6 @@
 """A small served model whose normalisation divides by zero for one request in a while.
 
-tfdbg examples/debug_onnx.py, then at the prompt: run -f has_inf_or_nan
+tfdbg examples/debug_onnx.py, then at the prompt: run -f
 """
 
 import numpy as np

@@ -4,7 +4,7 @@
     python examples/what_if.py --repair            # a trace block clips the softmax, and it doesn't
     python -m tfdbg_cli examples/what_if.py        # the same by hand, without a line of code:
 
-        tfdbg> run -f has_inf_or_nan               # it is run #3; exit --end, and start again
+        tfdbg> run -f                              # it is run #3; exit --end, and start again
         tfdbg> s -t 3                              # step through that one
         tfdbg> b -f has_inf_or_nan                 # up to what would read the first bad tensor
         tfdbg> cont

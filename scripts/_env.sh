@@ -1,6 +1,6 @@
 # Sourced by the other scripts: a virtual environment with what is asked for.
 # Usage: ensure_env STAMP PACKAGES...   (installs once per STAMP and contents of pyproject.toml)
-# The environment is .venv, or what VENV names.
+# The environment is .venv, or what VENV names. SHOW_PIP=--progress-bar=on shows pip's own bar.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The tests start the debugger by the hundred: it is compiled once, whatever a container says.
@@ -34,7 +34,9 @@ ensure_env() {
     fi
     if [ "$(cat "$stamp" 2>/dev/null)" != "$sum $*" ]; then
         echo "Installing into $venv: $*" >&2
-        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "$@" >&2
+        # SHOW_PIP: somebody waits and wants to see how far it is.
+        "$venv/bin/python" -m pip install ${SHOW_PIP:---quiet} --disable-pip-version-check \
+            --no-compile "$@" >&2
         # pip does so on one core, file by file; some packages have files of Python 2.
         "$venv/bin/python" -m compileall -qq -j 0 "$venv/lib" >/dev/null 2>&1 || true
         echo "$sum $*" >"$stamp"

@@ -15,11 +15,11 @@ SIZE = (104, 28)
 #: What is typed, what must appear, and how many seconds it is looked at.
 STORY = (
     ("", "run_info", 2.5),
-    ("run -f has_inf_or_nan\r", "| why -f has_inf_or_nan", 5.0),
-    ("graph cross_entropy/Log\r", "cross_entropy/Log", 4.0),
+    ("run -f\r", "| why -f origin_of_nonfinite", 5.0),
+    ("graph\r", "cross_entropy/Log", 4.0),
     ("pt Softmax:0 --map\r", "Softmax:0", 4.0),
     ("pt cross_entropy/Log:0 -s\r", "Histogram", 4.0),
-    ("ps debug_mnist.py -b 64\r", "tf.log(y)", 4.0),
+    ("ps\r", "tf.log(y)", 4.0),
     ('eval "np.argwhere(`Softmax:0` == 0)[:3]"\r', "eval of expression", 4.0),
 )
 # Seconds: between two keys, that one frame lasts at least.

@@ -10,7 +10,7 @@ def main() -> None:
     """Capture and draw."""
     with Player("-m", "tfdbg_cli", "examples/debug_mnist.py") as player:
         player.settle("run_info")
-        player.type("run -f has_inf_or_nan\r", "| why -f has_inf_or_nan")
+        player.type("run -f\r", "| why -f origin_of_nonfinite")
         (ROOT / "docs" / "screen.svg").write_text(player.svg(), encoding="utf-8")
 
 

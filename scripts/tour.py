@@ -28,6 +28,9 @@ class Step(NamedTuple):
     picture: str = ""
 
 
+#: Behind it the text is no screen.
+BY_HAND = "<!-- what follows is written by hand -->\n"
+
 STORY = (
     Step(
         "The first screen",
@@ -39,20 +42,20 @@ STORY = (
     ),
     Step(
         "Until something goes bad",
-        "`run -f has_inf_or_nan` lets the program run on until a tensor of some run holds a nan or "
-        "an infinity. The stop opens with the verdict: where it began, why, at which line, what "
+        "`run -f` lets the program run on until an op makes a nan or an infinity of clean inputs. "
+        "The stop opens with the verdict: where it began, why, at which line, what "
         "went into it and what became of it. Below are the tensors of that run that are bad, the "
         "first one on top; the column *Health* counts what is bad in them.",
-        "run -f has_inf_or_nan\r",
+        "run -f\r",
         "cross_entropy/Log:0",
         "tour-list",
     ),
     Step(
         "The first bad tensor",
-        "A click on its name, or `pt cross_entropy/Log:0 --bad -s`: dtype and shape, statistics, a "
+        "A click on its name, or `pt --bad -s`: dtype and shape, statistics, a "
         "histogram of the finite elements, links to the bad ones. Esc leads from the prompt to the "
         "page, where `n` and `N` step through them.",
-        "pt cross_entropy/Log:0 --bad -s\r",
+        "pt --bad -s\r",
         "Bad elements:",
         "tour-tensor",
     ),
@@ -67,14 +70,14 @@ STORY = (
     Step(
         "The line of the program",
         "`ni -t` shows the node with the lines that made it, your own first.",
-        "ni -t cross_entropy/Log\r",
+        "here cross_entropy/Log:0; ni -t\r",
         "Traceback of node construction",
     ),
     Step(
         "What is around it",
         "`graph` draws a node between what it is computed from and what reads it, with the health "
         "of each tensor where it leaves its node; the arrow keys go from node to node.",
-        "graph cross_entropy/Log\r",
+        "graph\r",
         "226 -inf",
         "tour-graph",
     ),
@@ -82,7 +85,7 @@ STORY = (
         "The source",
         "`ps` annotates the file: `*` marks the lines that this run computed, and below each line "
         "stand its nodes.",
-        "ps debug_mnist.py -b 64\r",
+        "ps\r",
         "tf.log(y)",
         "tour-source",
     ),
@@ -147,7 +150,7 @@ def main(folder: pathlib.Path) -> None:
             else:
                 *before, last = step.keys.split("\r")[:-1]
                 for keys in before:
-                    player.type(keys + "\r", "tfdbg>")
+                    player.type(keys + "\r", "F1: keys")
                 player.type(last + "\r", step.shown)
             parts += [f"## {number}. {step.heading}", step.told]
             if step.picture:
@@ -156,7 +159,10 @@ def main(folder: pathlib.Path) -> None:
                 parts.append(f"![{step.heading}]({name})")
             else:
                 parts.append(f"```\n{player.text.rstrip()}\n```")
-    (folder / "tour.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    # What is written by hand stays.
+    kept = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8").partition(BY_HAND)[2]
+    text = "\n\n".join(parts) + f"\n\n{BY_HAND}{kept}"
+    (folder / "tour.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The story of the README: a loss becomes NaN, and its user finds the line that did it."""
+"""The story of the tour: a loss becomes NaN, and its user finds the line that did it."""
 
 import re
 
@@ -166,23 +166,23 @@ def test_a_command_that_fails_changes_the_exit_status_only():
     assert [t for t in done.out.splitlines() if "Accuracy" in t] == plain.out.splitlines()
 
 
-README = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+TOUR = (EXAMPLES.parent / "docs" / "tour.md").read_text(encoding="utf-8")
 
 
 def told_commands(text):
-    """The commands of the README's table of the story."""
+    """The commands of the tour's table."""
     table = text.partition("| type | and see |\n")[2]
     rows = table.partition("\n\n")[0].splitlines()[1:]
     return [re.match(r"\| (`+)(.+?)\1 \|", row)[2] for row in rows]
 
 
 @pytest.mark.parametrize("engine", [*ENGINES, pytest.param("torch", marks=needs("torch"))])
-def test_the_readmes_names_exist_in_each_variant(engine):
-    commands = told_commands(README)
+def test_the_tours_names_exist_in_each_variant(engine):
+    commands = told_commands(TOUR)
     assert len(commands) >= 8
     commands.remove("exit")
     if engine == "torch":
-        pairs = re.findall(r"`([^`]+)`\s+for\s+`([^`]+)`", README)
+        pairs = re.findall(r"`([^`]+)`\s+for\s+`([^`]+)`", TOUR)
         assert pairs
         for theirs, name in pairs:
             commands = [command.replace(name, theirs) for command in commands]

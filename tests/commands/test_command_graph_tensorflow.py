@@ -182,8 +182,9 @@ def test_tracebacks_are_theirs(shell, theirs):
             match = re.fullmatch(r"(\d+): (.+)", text)
             if match:
                 number = int(lines[at + 1].removeprefix("  Line:     "))
+                path = match[2]  # as it is seen from here
                 shown[int(match[1])] = (
-                    match[2],
+                    path if path.startswith("<") else os.path.abspath(path),
                     number,
                     lines[at + 2].removeprefix("  Function: "),
                 )

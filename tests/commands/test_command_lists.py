@@ -13,6 +13,7 @@ from tfdbg_cli.common.documents import Line
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_info import RunInfo
 
 
 def test_it_lists_every_dump_in_time_order(shell, dump):
@@ -247,3 +248,38 @@ def test_a_hundred_thousand_rows_cost_what_is_looked_at():
     assert len(set(asked)) == 10
     by_name.lines(0, 50)
     assert len(set(asked)) <= 60
+
+
+def engine_dump(engine, **others):
+    """A constant and what is computed of it, at one time, in a run of an engine."""
+    dump = MemoryDump(Graph([Node("c", "Const"), Node("loop/y", "Neg", ["c:0"])]))
+    dump.add("c", 0, np.float32(1), timestamp=5)
+    for _ in range(2):
+        dump.add("loop/y", 0, np.float32(-1), timestamp=5, **others)
+    dump.set_run_info(RunInfo(engine=engine, fetches=["loop/y:0"]))
+    return dump
+
+
+def test_words_of_sessions_are_left_to_them():
+    sessions, traced = Shell(engine_dump("tensorflow")), Shell(engine_dump("tensorflow2"))
+    assert sessions.lines("pt loop/y:0 -n 1")[0].startswith('Tensor "loop/y:0:DebugIdentity" (dump')
+    assert traced.lines("pt loop/y:0 -n 1")[0] == 'Tensor "loop/y:0" (iteration 1 of 2):'
+    assert "2 dumps" in sessions.lines("pt loop/y:0")[0]
+    assert "2 iterations" in traced.lines("pt loop/y:0")[0]
+    assert not any("DebugIdentity" in text for text in traced.lines("ni -d loop/y"))
+
+
+def test_constants_of_traced_functions_are_left_out_where_nothing_is_searched_for():
+    shell = Shell(engine_dump("tensorflow2"))
+    assert not any("Const" in text for text in shell.lines("lt"))
+    assert "hidden" in shell.lines("lt")[0]
+    for command in ("lt --views", "lt -t Const"):
+        assert any("Const" in text for text in shell.lines(command))
+    assert any("Const" in text for text in Shell(engine_dump("tensorflow")).lines("lt"))
+
+
+def test_times_that_are_all_the_same_are_not_shown():
+    assert "t (ms)" not in Shell(engine_dump("torch")).text("lt")
+    dump = engine_dump("torch")
+    dump.add("c", 0, np.float32(1), timestamp=9)
+    assert "t (ms)" in Shell(dump).text("lt")

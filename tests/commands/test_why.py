@@ -53,7 +53,7 @@ def test_a_stop_opens_with_the_verdict_and_the_list_follows(tmp_path):
     assert lines[0].startswith("It began in [Log] Log:0  float32 [2, 3]  1 -inf of 6")
     assert "  >  8  made = tf.log(zero)" in lines
     assert any(re.match(r"From:  \[Mul\] mul:0 .* clean  min 0, max 4", line) for line in lines)
-    assert any(re.match(r"Then:  taken over by loss:0", line) for line in lines)
+    assert any(re.match(r"Then:  spread to loss:0", line) for line in lines)
     assert '2 dumped tensor(s) passing filter "has_inf_or_nan":' in lines
 
 
@@ -65,7 +65,7 @@ def test_nothing_is_bad(tmp_path):
 def test_a_mask_is_no_verdict(tmp_path):
     text = _PROGRAM.format(expression="w + tf.constant(np.full((2, 3), -np.inf, 'float32'))")
     out = debugged(tmp_path, text, "run", "why")
-    assert "Nothing went bad of itself" in out
+    assert "No op made a bad value from clean inputs" in out
 
 
 def test_an_error_screen_ends_with_the_verdict(tmp_path):
@@ -115,9 +115,9 @@ with tf.Session() as session:
     session.run(accuracy, {x: np.ones((2, 2), "float32")})
 """
     out = debugged(tmp_path, text, "run", "run", "why")
-    assert "Nothing went bad of itself" in out
+    assert "No op made a bad value from clean inputs" in out
     assert re.search(r"^The first is w:0  float32 \[2, 2\]  4 nan of 4$", out, re.MULTILINE)
-    assert reason_of(out.replace("Nothing", "It began in ")) == "it came in with the weights (w:0)"
+    assert reason_of(out.replace("No op", "It began in ")) == "it came in with the weights (w:0)"
 
 
 def reason_in(dump):

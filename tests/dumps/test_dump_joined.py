@@ -324,7 +324,7 @@ def test_the_verdict_has_the_loss_of_the_rank_in_which_it_began():
     (begin,) = joined.by_tensor("rank_1/log:0")
     text = [line.text for line in verdict(joined, begin)]
     assert [line for line in text if line.startswith("Loss")] == [
-        "Loss of rank 1:  ▁█  12 at run 2  "
+        "Loss of rank 1:  ▁█  12 at run 2  plot"
     ]
     (own,) = joined.by_tensor("rank_0/log:0")
-    assert any(line.text.startswith("Loss:  ▁█  2 at run 2") for line in verdict(joined, own))
+    assert any(line.text.startswith("Loss of rank 0:  ▁█  2 at") for line in verdict(joined, own))

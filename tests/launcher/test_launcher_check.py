@@ -101,12 +101,14 @@ def test_what_other_programs_read(runner, program):
     options = ("--check", "has_inf_or_nan", "--check-output", file, "--check-format")
     assert runner.tfdbg(*options, "json", program).status == 3
     found = json.loads(file.read_text())
-    assert (found["check"], found["failed"]) == (["has_inf_or_nan"], 1)
+    assert (found["version"], found["check"], found["failed"]) == (1, ["has_inf_or_nan"], 1)
     finding = found["findings"][0]
-    assert (finding["tensor"], finding["op"]) == ("y:0", "Log")
-    assert finding["file"].endswith("train.py")
-    assert finding["text"] == 'y = tf.log(x, name="y")'
-    assert [each["tensor"] for each in finding["inputs"]] == ["x:0"]
+    tensor = finding["tensor"]
+    assert (tensor["name"], tensor["op"], tensor["neg_inf"]) == ("y:0", "Log", 1)
+    assert finding["line"]["file"].endswith("train.py")
+    assert finding["line"]["text"] == 'y = tf.log(x, name="y")'
+    assert (finding["reason"]["kind"], finding["reason"]["elements"]) == ("log", [[1]])
+    assert [each["name"] for each in finding["inputs"]] == ["x:0"]
     assert runner.tfdbg(*options, "junit", program).status == 3
     suite = ElementTree.parse(file).getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")

@@ -35,16 +35,20 @@ def test_stops_are_told(runner, program, tmp_path):
     assert done.status == 0, done.stderr
     other, found, failed = map(json.loads, log.read_text().splitlines())
     assert other == {"of": "another program"}
-    assert (found["stop"], found["filter"], found["tensor"]) == ("filter", "has_inf_or_nan", "y:0")
-    assert found["why"].startswith("the logarithm of 0")
-    assert found["file"] == os.path.realpath(program)
-    assert found["line"] == PROGRAM.splitlines().index('y = tf.log(x, name="y")') + 1
-    assert found["inputs"] == [
-        {"tensor": "x:0", "op": "Placeholder", "health": "float32 [2] clean"}
-    ]
+    assert (found["version"], found["stop"]) == (1, "filter")
+    assert (found["filter"], found["tensor"]["name"]) == ("has_inf_or_nan", "y:0")
+    assert found["reason"]["text"].startswith("the logarithm of 0")
+    assert found["line"]["file"] == os.path.realpath(program)
+    number = PROGRAM.splitlines().index('y = tf.log(x, name="y")') + 1
+    assert found["line"]["line"] == number
+    (given,) = found["inputs"]
+    assert given == {
+        **{"name": "x:0", "op": "Placeholder", "dtype": "float32", "shape": [2], "size": 2},
+        **dict.fromkeys(("nan", "neg_inf", "pos_inf"), 0),
+    }
     assert os.path.isdir(found["dump"])
-    assert (failed["stop"], failed["op"]) == ("error", "z")
-    assert failed["error"] == done.stdout.splitlines()[-1]
+    assert (failed["stop"], failed["error"]["op"]) == ("error", "z")
+    assert failed["error"]["type"] == done.stdout.splitlines()[-1]
     assert found["time"] <= failed["time"]
 
 

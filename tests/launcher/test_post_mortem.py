@@ -182,13 +182,13 @@ def test_the_log_tells_of_it(runner, program, tmp_path):
     done = asked(runner, program, "after", options=("--post-mortem", "--log", log, "--keep-dumps"))
     assert done.status == 1
     (found,) = map(json.loads, log.read_text().splitlines())
-    assert (found["stop"], found["error"], found["message"]) == (
+    assert (found["stop"], found["error"]["type"], found["error"]["message"]) == (
         "uncaught",
         "KeyError",
         "'batch 7'",
     )
-    assert found["run"].startswith("run #3")
-    assert (found["file"], found["line"]) == (
+    assert found["run"]["name"].startswith("run #3")
+    assert (found["line"]["file"], found["line"]["line"]) == (
         str(program),
         NUMPY.splitlines().index("    return batches[wanted]") + 1,
     )

@@ -63,6 +63,11 @@ def test_allowed():
     train(True)
 
 
+@pytest.mark.tfdbg(allow="^y$")
+def test_allowed_in_part():
+    train(True)
+
+
 @pytest.mark.tfdbg(check="")
 def test_left_out():
     train(True)
@@ -104,9 +109,13 @@ def test_tests_fail_at_the_first_bad_op(ask):
         "test_fixture": "ERROR",
         "test_swallows": "FAILED",
         "test_allowed": "PASSED",
+        "test_allowed_in_part": "FAILED",
         "test_left_out": "PASSED",
         "test_asks_itself": "FAILED",
     }
+    # What is told is the first tensor that may not be bad.
+    told = done.stdout.partition("_ test_allowed_in_part _")[2].splitlines()[1]
+    assert told.startswith("tfdbg: has_inf_or_nan: z:0 in ")
     line = TESTS.splitlines().index('        y = tf.log(x, name="y")') + 1
     section = re.split(r"^___+ (.+) ___+$", done.stdout, flags=re.M)
     section = section[section.index("test_bad") + 1]
@@ -119,7 +128,10 @@ def test_tests_fail_at_the_first_bad_op(ask):
 
 def test_only_tests_with_a_marker_are_looked_at(ask):
     found = outcomes(ask())
-    assert {name for name, how in found.items() if how != "PASSED"} == {"test_asks_itself"}
+    assert {name for name, how in found.items() if how != "PASSED"} == {
+        "test_allowed_in_part",
+        "test_asks_itself",
+    }
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_the_whole_hunt_on_the_line(job: Start, screen: Attach) -> None:
     shown.type("\r")
     shown.until("y:0")
     shown.type("pt y:\t")
-    shown.until("tfdbg> pt y:0")
+    shown.until("› pt y:0")
     shown.type("\r")
     shown.until("array([")
     assert "-inf" in shown.text

@@ -66,7 +66,7 @@ def test_the_first_screen_says_where_the_run_is_and_how_to_go_on(step_through):
             do the next node; step -t 5: the next five; step -b: undo the last one
           cont x
             go on to a node or tensor; cont: to a breakpoint or the end
-          break -f has_inf_or_nan
+          break -f
             stop before the first op that reads a bad tensor
           override TENSOR EXPRESSION
             change a value; diff shows what came of it

@@ -102,7 +102,7 @@ def test_keys_of_the_settings_file(tmp_path: Path) -> None:
         assert "does nothing" not in screen.text and "Leave" not in screen.text
         yield [":", "x", "z"]
         assert screen.rows[-1] == "tfdbg> xz"
-        yield ["ctrl c", "?"]
+        yield ["ctrl c", "?", "f1"]
         yield enter("/numbers 7$")
         assert "F5" in next(row for row in screen.rows if "numbers 7" in row)
         yield enter("/page_down")

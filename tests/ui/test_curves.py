@@ -65,7 +65,7 @@ def test_keys_zoom() -> None:
         assert "runs 51 to 100" in player.text
         yield ["c", "+"]
         assert "runs 45 to 57" in player.text
-        yield [":", *enter("help")]
+        yield [":", *enter("config")]
         yield ["esc", "+"]
         assert "shows no curve" in player.text
         yield [":", *enter("exit")]

@@ -35,6 +35,7 @@ def shown() -> Iterator[Terminal]:
         ("SIGKILL", 128 + signal.SIGKILL),
         ("SIGTERM", 128 + signal.SIGTERM),
         ("SIGHUP", 128 + signal.SIGHUP),
+        ("SIGQUIT", 128 + signal.SIGQUIT),
     ],
 )
 def test_the_terminal_comes_back(shown: Terminal, way: str, status: int) -> None:
@@ -116,3 +117,16 @@ def test_a_terminal_that_goes_while_the_line_ui_asks(tmp_path: Path) -> None:
     lines = said.read_text().splitlines()
     assert "done" in lines
     assert not [line for line in lines if line != "done" and not line.startswith("tfdbg: ")]
+
+
+@pytest.mark.skipif(not Path("/bin/bash").exists(), reason="needs bash")
+def test_ctrl_backslash_leaves_the_terminal_whole(shown: Terminal) -> None:
+    before = modes(shown.child.fileno())
+    shown.until("tfdbg>")
+    shown.type("\x1c")
+    shown.until(f"status={128 + signal.SIGQUIT}")
+    # It was the program that gave it back, before its death was known.
+    assert restored(shown)
+    assert modes(shown.child.fileno()) == before
+    shown.type("typed\n")
+    shown.until("read=typed")

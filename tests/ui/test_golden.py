@@ -84,9 +84,7 @@ def make_service(mode: str = "run-end", command: str = "") -> CommandService:
     info = RunInfo(3, ["loss/Log:0"], {"x:0": X}, "numpy")
     if command == "error":
         info.error = RunError("InvalidArgumentError", "Input is not finite.", "loss/Log")
-    context = Context(
-        mode, make_registry(), FilterRegistry(), Settings(None), info, dump, is_first_stop=False
-    )
+    context = Context(mode, make_registry(), FilterRegistry(), Settings(None), info, dump)
     return CommandService(
         context,
         title=f"{mode}: run #3: 1 fetch (loss/Log:0); 1 feed (x:0)",

@@ -58,7 +58,7 @@ def test_arrows_go_from_node_to_node(size: tuple[int, int]) -> None:
         assert "ratio" in screen.rows[-2]
         # Letters are for the prompt, whose history is one key further.
         yield [*"lt"]
-        assert screen.rows[-1] == "tfdbg> lt"
+        assert screen.rows[-1] == "zero › lt"
         yield ["down"]
         assert "ratio" in screen.rows[-2]
 

@@ -96,6 +96,7 @@ COMMANDS = {
     ],
     "print_feed": [f"pf 'feed{SHOWN}:0'", "pf", "pf fee"],
     "select": [f"select 'y{SHOWN}:0' plain", "select", "lt --selected", f"select -d 'x{ACTS}'"],
+    "here": [f"here 'y{SHOWN}:0'"],
     "preview": [f"preview 'y{SHOWN}:0'", "preview plain -k graph", f"preview 'x{ACTS}' -k source"],
     "eval": [f"eval '`y{SHOWN}:0` + 1'", f"eval '`x{SHOWN}:0`'", "eval `y`"],
     "node_info": [f"ni -a -d -t 'y{SHOWN}'", f"ni -a -d -t 'x{SHOWN}'", "ni -t plain", "ni y"],

@@ -57,7 +57,6 @@ def service() -> CommandService:
         Settings(None),
         RunInfo(1, ["waves:0"], {}, "numpy"),
         dump,
-        is_first_stop=False,
     )
     return CommandService(
         context,

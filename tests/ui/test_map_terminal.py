@@ -52,7 +52,7 @@ TRUE = {"COLORTERM": "truecolor"}
 )
 def test_pixels(shown: Terminal, least: int) -> None:
     shown.until("NaN")
-    shown.until(lambda: "tfdbg>" in shown.text)
+    shown.until(lambda: "y:0 ›" in shown.text)
     found = colours(shown)
     assert found.count(RED) == 1
     assert len(set(found)) > least
@@ -67,7 +67,7 @@ def test_pixels(shown: Terminal, least: int) -> None:
 @pytest.mark.parametrize("shown", [((80, 24), TRUE | {"NO_COLOR": "1"})], indirect=True)
 def test_shades_without_colours(shown: Terminal) -> None:
     shown.until("N NaN")
-    shown.until(lambda: "tfdbg>" in shown.text)
+    shown.until(lambda: "y:0 ›" in shown.text)
     assert not colours(shown)
     picture = shown.display.display[6:-2]
     assert sum(row.count("N") for row in picture) == 1

@@ -23,7 +23,8 @@ from IPython.utils.capture import capture_output
 from jupyter_client.manager import KernelManager
 from traitlets.config import Config
 
-from tfdbg_cli.common.documents import ROLES, Line, Span, line
+from tfdbg_cli.commands.table import aligned
+from tfdbg_cli.common.documents import ROLES, Line, Link, Span, line
 from tfdbg_cli.ui.notebook.html import to_html
 
 ROOT = Path(__file__).parents[2]
@@ -337,7 +338,7 @@ def test_a_map_is_an_image(kernel: Kernel) -> None:
 def test_stops_in_a_cell_ask_in_the_input_box(kernel: Kernel) -> None:
     cell = "%%tfdbg\nprint('before')\nv = session.run(y, {x: [0, 1]})\nprint('after')"
     kernel.run(cell, "run", "pt y:0", "bogus", "run")
-    assert kernel.prompts == ["tfdbg> "] * 4
+    assert kernel.prompts == ["tfdbg> ", "tfdbg> ", "y:0 › ", "y:0 › "]
     assert "run-start" in kernel.html[0]
     shown = "".join(kernel.html[1:])
     assert "run-end" in shown
@@ -507,3 +508,21 @@ def test_html_of_names_and_commands_is_escaped() -> None:
     page = _Text(to_html([made], "a <title> & more", "error"))
     assert page.text == "a <title> & more\n<b>&\"'"
     assert page.titles == ['%tfdbg pt "<b>&"\'"']
+
+
+def test_a_list_is_a_table() -> None:
+    rows = [
+        aligned([[Span("Size")], [Span("Tensor name")]], [-6, 12]),
+        aligned([[Span("8")], [Span("<a>:0", "link", Link("pt '<a>:0'"))]], [-6, 12]),
+        aligned([[Span("1.5k")], [Span("b:0")]], [-6, 12]),
+    ]
+    html = to_html([line("2 tensors:"), *rows, line("done")])
+    page = _Text(html)
+    assert [*re.findall(r"<(?:th|td)[^>]*>(.*?)</(?:th|td)>", html)][:2] == ["Size", "Tensor name"]
+    assert html.count("<tr>") == 3
+    assert html.count("<th ") == 2
+    assert page.titles == ["%tfdbg pt '<a>:0'"]
+    assert "2 tensors:" in html.partition("<table")[0]
+    assert "done" in html.partition("</table>")[2]
+    # What follows of a list that was cut has no heads.
+    assert "<th " not in to_html(rows[1:])

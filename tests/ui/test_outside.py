@@ -67,7 +67,7 @@ def test_the_pager_gets_every_line(monkeypatch):
 
     def script(screen: Player):
         yield enter("numbers 500")
-        yield ["esc", "v"]
+        yield ["esc", "V"]
         command, text = screen.programs[-1]
         assert command == "my-pager -x"
         assert text.splitlines()[-1] == "line 499 first second"

@@ -117,7 +117,7 @@ def test_what_is_chosen_is_run() -> None:
         assert screen.cursor == (12, 23)
         yield ["1", " ", "1", "enter", "f4", *"keys page", "enter"]
         yield ["ctrl c", "f4", *"show_keys", "enter"]
-        assert screen.rows[0].startswith("--- Keys ---")
+        assert screen.rows[0].startswith("--- Keys of this screen ---")
         yield ["f4", "down", "down", "up", "tab", "shift tab", "page down", "page up", "esc"]
         yield ["x", "f4", *"prev", "left", "right", "ctrl c"]  # the line below it stays
         assert screen.rows[-1] == "tfdbg> x"

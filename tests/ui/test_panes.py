@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -91,13 +90,14 @@ def test_it_follows_the_cursor_and_goes_from_kind_to_kind(tmp_path: Path) -> Non
         assert "op_03" in pane(screen)
         yield ["k", "k"]
         yield from until(screen, lambda: "op_01" in pane(screen) and "op_03" not in pane(screen))
-        assert json.loads(path.read_text())["pane"] == "graph"
-        yield ["f6"]
-        assert json.loads(path.read_text())["pane"] == "off"
+        yield ["q"]  # leaves the pane, not the debugger
         assert "graph: " not in screen.text
+        assert "Leave" not in screen.text
+        yield ["f6"]
+        yield from until(screen, lambda: "pt op_00:0" in screen.text)
 
     play(script, stop, size=WIDE)
-    assert Settings(path).get("pane") == "off"
+    assert Settings(path).get("pane") == "off"  # in the next program it isn't there
 
 
 def test_nothing_is_looked_up_while_keys_are_pressed() -> None:

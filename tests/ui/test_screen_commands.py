@@ -71,7 +71,7 @@ def test_a_shorter_message_leaves_nothing_of_a_longer_one() -> None:
         assert "a-message" not in screen.text
         yield ["x"]
         assert "short" not in screen.text
-        assert "Scroll" in screen.rows[-2]
+        assert "F1: keys" in screen.rows[-2]
 
     play(script)
 
@@ -109,8 +109,10 @@ def test_the_message_while_a_command_is_at_work() -> None:
 def test_the_help_of_the_keys_names_every_key() -> None:
     def script(screen: Player) -> Keys:
         yield ["f1"]
+        assert screen.rows[0].startswith("--- Keys of this screen ---")
+        yield ["f1"]  # again: all of them
         assert screen.rows[0].startswith("--- Keys ---")
-        yield ["meta left", "?"]
+        yield ["meta left", "?", "?"]
         assert screen.rows[1].endswith("| (keys)")
         yield enter("/half a page up")
         assert "u Ctrl-U" in screen.text

@@ -124,7 +124,7 @@ def test_mouse_on_and_off() -> None:
         assert screen.mouse
         assert "| 1/1 |" in screen.rows[1]  # none of these made a screen
 
-    play(script)
+    play(script, size=(140, 24))
 
 
 def test_settings_decide_whether_the_mouse_is_taken() -> None:
@@ -144,12 +144,12 @@ def test_the_status_line_can_be_clicked() -> None:
         assert "Mouse off" in screen.text
         yield ["x"]
         yield screen.click("F1: keys")
-        assert screen.rows[0].startswith("--- Keys ---")
-        yield ["ctrl c", "esc"]
+        assert screen.rows[0].startswith("--- Keys of this screen ---")
+        yield ["ctrl c", "esc", "esc"]
         yield screen.click("PAGE")
         assert screen.cursor is not None
 
-    play(script, size=(100, 24))
+    play(script, size=(140, 24))
 
 
 def test_the_scroll_bar_follows_the_hand_that_holds_it() -> None:

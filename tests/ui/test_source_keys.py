@@ -150,7 +150,7 @@ def test_the_keys_can_be_bound_and_found(tmp_path: Path) -> None:
         assert "bad line" not in screen.text
         yield ["f4", *"fold or"]
         assert any("fold or unfold" in row and "z" in row for row in screen.rows)
-        yield ["esc", "f1"]
+        yield ["esc", "f1", "f1"]
         yield enter("/bad line before")
         assert any("[b" in row and "previous_bad" in row for row in screen.rows)
         yield [":", *enter("lt")]

@@ -228,7 +228,7 @@ def test_a_click_puts_the_cursor_on_a_cell() -> None:
         yield ["enter"]
         assert 'Tensor "op_03:0' in screen.text
         yield ["l", "t"]
-        assert screen.rows[-1] == "tfdbg> lt"
+        assert screen.rows[-1] == "op_03:0 › lt"
 
     play(script, service())
 

@@ -108,7 +108,7 @@ def test_resize_at_any_moment(tmux: Tmux) -> None:
         tmux.until(
             lambda text, rows=rows: (
                 text.rstrip("\n").count("\n") == rows - 1
-                and text.rstrip("\n").splitlines()[-1].startswith(("tfdbg>", ">"))
+                and text.rstrip("\n").splitlines()[-1].rstrip().endswith((">", "›"))
             )
         )
     assert "cross_entropy/Log:0" in tmux.text
@@ -218,8 +218,29 @@ def test_the_programs_own_screen_is_left_alone(waiting: Callable[[str], Tmux]) -
     time.sleep(1)  # longer than the row takes to be drawn again
     assert shown.text.splitlines() == own
     shown.type("q")
+    # What was below that screen has no row of ours that the program would write into.
+    rows = shown.until("back on the terminal").splitlines()
+    assert [row for row in rows if row][-3:] == ["one line", "another line", "back on the terminal"]
+    shown.type("Enter")
     shown.until(has_row)
 
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_a_shell_has_its_prompt_after_a_kill(tmp_path: Path) -> None:
+    made = Tmux(tmp_path)
+    made.type("PS1='prompt> ' bash --norc --noprofile", "Enter")
+    made.until("prompt>")
+    try:
+        for _ in range(4):
+            made.type(f"clear; {shlex.quote(sys.executable)} -m tfdbg_cli {_KILLED}", "Enter")
+            made.until("tfdbg>")
+            made.type("eval __import__('os').kill(__import__('os').getpid(),9)", "Enter")
+            made.until(lambda text: text.rstrip().endswith("prompt>"))
+    finally:
+        made.close()
+
+
+_KILLED = "examples/debug_mnist.py --max-steps 6"
 
 MORTAL = """\
 import ctypes, faulthandler, os, signal, sys, time

@@ -23,7 +23,10 @@ def main() -> None:
             if step == 40 and what == "pdb":
                 breakpoint()
             elif step == 40 and what == "curses":
+                time.sleep(1)  # longer than the row takes to be drawn
                 curses.wrapper(show)
+                print("one line\nanother line")
+                input("back on the terminal")
 
 
 def show(window: curses.window) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.commands import preview
+from tfdbg_cli.commands import place, preview
 from tfdbg_cli.commands.compare import command as compare
-from tfdbg_cli.commands.graph import draw, neighbours, node_info, verdict
+from tfdbg_cli.commands.graph import draw, neighbours, node_info, why
 from tfdbg_cli.commands.profile import list_profile as profile
 from tfdbg_cli.commands.profile import print_source as profile_source
 from tfdbg_cli.commands.registry import Command, CommandRegistry
@@ -34,7 +34,8 @@ BUILTIN: tuple[Command, ...] = (
     *node_info.COMMANDS,
     *neighbours.COMMANDS,
     *draw.COMMANDS,
-    *verdict.COMMANDS,
+    *why.COMMANDS,
+    *place.COMMANDS,
     *report.COMMANDS,
     *follow.COMMANDS,
     *preview.COMMANDS,

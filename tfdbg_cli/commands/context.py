@@ -7,7 +7,7 @@ import re
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfdbg_cli.commands.series.loss_line import loss_lines
 from tfdbg_cli.commands.shell.history import History
@@ -15,6 +15,7 @@ from tfdbg_cli.common.documents import Line, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import Datum, Dump, RunError, RunInfo
+from tfdbg_cli.dumps.elements import parse_tensor_name
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.filters.registry import FilterRegistry
@@ -32,6 +33,7 @@ __all__ = [
     "STEPPER_MODES",
     "TENSOR_MODES",
     "Context",
+    "Place",
     "compile_regex",
     "need_graph",
 ]
@@ -52,6 +54,13 @@ DUMP_MODES = TENSOR_MODES | PROFILE_MODES
 ALL_MODES = LIVE_MODES | DUMP_MODES
 
 
+class Place(NamedTuple):
+    """Where somebody looks: a tensor or a node; the number of one of several dumps."""
+
+    name: str = ""
+    number: int | None = None
+
+
 @dataclass
 class Context:
     """One stop, as its commands see it.
@@ -65,12 +74,12 @@ class Context:
         run_info: fetches and feeds of the run.
         dump: the run's tensors; ``None`` at run-start and after an undebugged run.
         width: columns of the screen that asked.
-        is_first_stop: whether nothing was shown before.
         keeps_dumps: dumps stay after the program's end.
         extra: what plug-ins and sessions keep from command to command of this stop.
         names: results stored by ``eval -o NAME``; kept from stop to stop.
         tracks: the numbers that are followed over runs, where a program runs on.
         selected: the names of the tensors that `select` has chosen, in their order.
+        place: the tensor or node that was last looked at: what commands without a name mean.
         history: what was typed.
         is_printed: output goes to a pipe or a file, where rows needn't fit on a screen.
         walk: moves through the run, in the stepper.
@@ -87,12 +96,12 @@ class Context:
     run_info: RunInfo = field(default_factory=RunInfo)
     dump: Dump | None = None
     width: int = 80
-    is_first_stop: bool = False
     keeps_dumps: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
     tracks: Tracks | None = None
     selected: dict[str, None] = field(default_factory=dict)
+    place: Place = field(default_factory=Place)
     history: History | None = None
     is_printed: bool = False
     walk: Walk | None = None
@@ -109,6 +118,30 @@ class Context:
     def is_live(self) -> bool:
         """Whether there is a program that waits."""
         return self.mode in LIVE_MODES
+
+    def here(self, what: str, name: str | None = None) -> Place:
+        """The name that a command was given, or the current place.
+
+        Args:
+            what: the name is of, as the command's usage says it.
+            name: as it was typed; empty: none was.
+
+        Raises:
+            UserError: there is neither.
+        """
+        if name:
+            return Place(name)
+        if not self.place.name:
+            raise UserError(
+                f"{what} is required: nothing was looked at yet at this stop.",
+                "lt lists the tensors; here NAME chooses one.",
+            )
+        return self.place
+
+    def look_at(self, name: str, number: int | None = None) -> None:
+        """Note the current place; a node leaves the current tensor as it is, if it is its own."""
+        if parse_tensor_name(self.place.name)[0] != name:
+            self.place = Place(name, number)
 
     def refresh(self) -> None:
         """In the stepper: see what has been computed so far."""
@@ -132,7 +165,15 @@ class Context:
         if self.extra.setdefault("loss is told", False):
             return []
         self.extra["loss is told"] = True
-        return loss_lines(self.tracks or self.run_info.tracks, width=self.width)
+        return loss_lines(*self.numbers(), width=self.width)
+
+    def numbers(self) -> tuple[Tracks | None, str]:
+        """The numbers over runs that the stop is about; of several ranks, whose: ``of rank 1``."""
+        here = self.place.name
+        found, whose = self.dump.tracks_of(here) if self.dump is not None else (None, "")
+        if found is not None and whose:
+            return found, whose
+        return (self.tracks if self.tracks is not None else self.run_info.tracks), ""
 
     def need_dump(self) -> Dump:
         """The dump.

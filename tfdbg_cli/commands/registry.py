@@ -60,6 +60,7 @@ class Argument:
         nargs: as argparse's, for positionals.
         complete: candidates for its value.
         choices: the only values allowed.
+        implied: of an option: its value where it is given without one.
     """
 
     flags: tuple[str, ...]
@@ -70,6 +71,7 @@ class Argument:
     nargs: str | None = None
     complete: Completer | None = None
     choices: tuple[str, ...] = ()
+    implied: str = ""
 
     @property
     def is_option(self) -> bool:
@@ -139,6 +141,8 @@ class Command:
                     options["choices"] = argument.choices
                 if argument.nargs:
                     options["nargs"] = argument.nargs
+                if argument.implied:
+                    options |= {"nargs": "?", "const": argument.implied}
                 options["metavar"] = argument.metavar or argument.flags[0]
             parser.add_argument(*argument.flags, **options)
         return parser
@@ -155,6 +159,7 @@ class Command:
         for argument in self.arguments:
             if argument.is_option:
                 value = f" {argument.metavar}" if argument.metavar else ""
+                value = f" [{argument.metavar}]" if argument.implied else value
                 parts.append(f"[{argument.flags[0]}{value}]")
             else:
                 shown = argument.metavar or argument.flags[0]

@@ -58,8 +58,8 @@ class UiRequest(NamedTuple):
             match), ``filter`` (argument: a regex for the lines to show, empty: all), ``scroll``
             (argument: ``i,j``, the element that must be visible), ``mouse``
             (argument: ``on``, ``off`` or empty to show the state), ``link`` (argument: the number
-            of the link to follow, empty: list them), ``pdb`` (Python's debugger, where there is a
-            traceback).
+            of the link to follow, empty: list them), ``keys`` (all of
+            them), ``pdb`` (Python's debugger, where there is a traceback).
         argument: see ``name``.
     """
 
@@ -189,7 +189,6 @@ class Service(Protocol):
     Attributes:
         title: for the title bar, e.g. ``run-end: run #2: 1 fetch (train/Adam); 2 feeds``.
         title_role: ``start``, ``end``, ``error`` (a filter fired, or the run failed), ``offline``.
-        prompt: ``tfdbg> ``.
         initial_command: the command whose Document is the first screen of this stop.
         settings: what `config` shows and sets; UIs obey it.
         history: what was typed, kept between sessions.
@@ -197,10 +196,14 @@ class Service(Protocol):
 
     title: str
     title_role: str
-    prompt: str
     initial_command: str
     settings: Settings
     history: History
+
+    @property
+    def prompt(self) -> str:
+        """``tfdbg> ``, or the current place: ``log:0 › ``."""
+        ...
 
     def run(self, text: str, width: int = 80) -> Reply:
         """Run one command line for a screen of ``width`` columns. Never raises."""

@@ -41,6 +41,8 @@ __all__ = ["CommandService"]
 
 # Columns of what isn't for a screen: as many as where there is no terminal.
 _PRINTED_WIDTH = 80
+# The end of a name is what tells it from others.
+_PROMPT_WIDTH = 24
 
 
 class CommandService:
@@ -69,7 +71,6 @@ class CommandService:
         self.title_role = title_role
         self.initial_command = initial_command
         self.history = context.history = history
-        self.prompt = "tfdbg> "
 
     def run(self, text: str, width: int = 80) -> Reply:
         """Run the first command of a command line; `Reply.rest` holds the others.
@@ -114,6 +115,16 @@ class CommandService:
     def _is_raw(self, text: str) -> bool:
         found = self.context.registry.lookup(text.split(None, 1)[0] if text else "", self._mode)
         return found is not None and found.is_raw
+
+    @property
+    def prompt(self) -> str:
+        """The current place, where there is one."""
+        name, number = self.context.place
+        if not name:
+            return "tfdbg> "
+        if len(name) > _PROMPT_WIDTH:
+            name = f"…{name[1 - _PROMPT_WIDTH :]}"
+        return printable(f"{name}{'' if number is None else f' (#{number})'} › ")
 
     @property
     def _mode(self) -> str:

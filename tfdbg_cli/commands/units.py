@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["bytes_text", "node_menu"]
+__all__ = ["bytes_text", "device_text", "execution_word", "near_path", "node_menu", "watch_name"]
+
+import os
 
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import MenuItem
-from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.common.traits import traits_of
+from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.profile import is_profile_only
 
 
@@ -18,6 +21,40 @@ def bytes_text(count: int, unit: str = "") -> str:
             return f"{count}{unit}" if not suffix else f"{value:.2f}{suffix}{unit}"
         value /= 1024
     raise AssertionError
+
+
+def near_path(path: str) -> str:
+    """A path as it is seen from the working directory; one outside of it as it is."""
+    try:
+        relative = os.path.relpath(path)
+    except (OSError, ValueError):  # the folder is gone; another drive
+        return path
+    return os.path.normpath(path) if relative.startswith("..") else relative
+
+
+def _has_debug_ops(dump: Dump) -> bool:
+    """Whether a run speaks of devices, debug ops and dumps as the original does."""
+    info = dump.run_info()
+    if info is None or not info.engine:
+        return True
+    traits = traits_of(info.engine)
+    return traits is not None and traits.has_debug_ops
+
+
+def device_text(dump: Dump, device: str) -> str:
+    """A device as the program's own framework calls it: ``CPU:0``."""
+    return device if _has_debug_ops(dump) else device.rpartition("/device:")[2]
+
+
+def watch_name(dump: Dump, datum: Datum) -> str:
+    """The name of a tensor, with the debug op where the framework has such."""
+    is_plain = datum.debug_op == "DebugIdentity" and not _has_debug_ops(dump)
+    return datum.tensor_name if is_plain else datum.watch_key
+
+
+def execution_word(dump: Dump) -> str:
+    """What one of several values of a tensor is called: a loop's ``iteration``, or a ``dump``."""
+    return "dump" if _has_debug_ops(dump) else "iteration"
 
 
 def node_menu(dump: Dump, node: str, current: str) -> tuple[MenuItem, ...]:

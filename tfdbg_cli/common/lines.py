@@ -36,7 +36,6 @@ ROLES = (
     "definition",  # names of functions and classes where they are defined
     "builtin",  # what is built in, and decorators
     "source",  # the user's own source line
-    "logo",
 )
 
 

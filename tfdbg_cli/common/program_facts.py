@@ -8,14 +8,19 @@ import platform
 import re
 import shlex
 import sys
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, ModuleType
 
 from tfdbg_cli.common.commits import commit_at, is_dirty
 from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.common.version import __version__
 
 __all__ = ["program_facts"]
+
+# Where the debugger itself is.
+_OURS = str(Path(__file__).parents[1])
 
 # What others had better not read.
 _SECRET = re.compile(r"(--?[\w-]*(?:token|passw|secret|credential|api-?_?key)[\w-]*)(=?)(.*)", re.I)
@@ -34,14 +39,32 @@ def program_facts() -> list[tuple[str, str]]:
     python = f"{platform.python_implementation()} {platform.python_version()} on {system}"
     facts.append(("Python", python))
     for traits in all_traits():
-        # Only what the program has imported.
         version = getattr(sys.modules.get(traits.package), "__version__", None)
-        if version is not None:
+        if version is not None and _is_used(traits.package):
             facts.append((traits.title, str(version)))
     numpy = sys.modules.get("numpy")
     facts.append(("NumPy", str(getattr(numpy, "__version__", "not imported"))))
     facts.append(("tfdbg_cli", __version__))
     return facts
+
+
+def _is_used(package: str) -> bool:
+    """Whether the program's own modules have imported a package, not another package alone."""
+    libraries = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or file.startswith((*libraries, _OURS)):
+            continue
+        for value in list(vars(module).values()):
+            if isinstance(value, ModuleType):
+                name = value.__name__
+            elif isinstance(value, type | FunctionType | BuiltinFunctionType):
+                name = str(value.__module__)
+            else:
+                continue
+            if name == package or name.startswith(f"{package}."):
+                return True
+    return False
 
 
 @functools.cache

@@ -17,6 +17,7 @@ __all__ = [
     "meaning",
     "op_roles",
     "register",
+    "traits_of",
 ]
 
 #: Of engines whose twins compute all that the program's own functions do.
@@ -118,6 +119,8 @@ class EngineTraits:
         files: ``module:function`` that gives the file system of an address (`RemoteFiles` of
             `dumps.remote.systems`), if `package` is installed; empty: it knows no addresses.
         has_norms: norms of gradients and parameters can be followed over its runs.
+        has_debug_ops: its runs have debug ops, and several values of a tensor are dumps of it.
+        unlisted: op types that lists leave out, as views are: constants, shapes.
         detours: modules whose functions call ours, only to be called by those a second time.
     """
 
@@ -130,6 +133,8 @@ class EngineTraits:
     steps_calls: bool = False
     files: str = ""
     has_norms: bool = False
+    has_debug_ops: bool = False
+    unlisted: frozenset[str] = frozenset()
     detours: frozenset[str] = frozenset()
 
 
@@ -144,6 +149,11 @@ def register(traits: EngineTraits) -> None:
 def all_traits() -> Sequence[EngineTraits]:
     """Those that are known."""
     return tuple(_known.values())
+
+
+def traits_of(engine: str) -> EngineTraits | None:
+    """Those of an engine; ``None``: it isn't known."""
+    return _known.get(engine)
 
 
 def op_roles(engine: str) -> OpRoles:

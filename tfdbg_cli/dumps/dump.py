@@ -145,7 +145,8 @@ class Dump(ABC):
     def tracks_of(self, node: str) -> tuple[Tracks | None, str]:
         """The numbers over runs where a node was computed, and where that was: ``of rank 1``.
 
-        Empty: where the run's own account comes from.
+        Args:
+            node: its name; empty: what the stop is about.
         """
         del node
         info = self.run_info()

@@ -212,9 +212,11 @@ class JoinedDump(Dump):
 
     def tracks_of(self, node: str) -> tuple[Tracks | None, str]:
         rank = part_of(node)[0]
-        if rank is None or rank == self._own or rank not in self.parts:
-            return super().tracks_of(node)
-        return self.parts[rank].tracks_of("")[0], f"of rank {rank}"
+        if rank not in self.parts:
+            rank = self.focus
+        own = rank == self._own
+        found = super().tracks_of("") if own else self.parts[rank].tracks_of("")
+        return found[0], f"of rank {rank}"
 
     def profile(self) -> Profile | None:
         """The timings of all; when ops began counts from the first one of each rank."""

@@ -14,6 +14,7 @@ __all__ = ["TRAITS"]
 TRAITS = EngineTraits(
     "numpy",
     "the NumPy engine",
+    has_debug_ops=True,
     op_roles=OpRoles(
         placing=frozenset(
             [

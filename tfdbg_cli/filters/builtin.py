@@ -10,7 +10,10 @@ from tfdbg_cli.filters.magnitude import dead, exploding, overflow_risk, vanishin
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
-__all__ = ["BUILTIN", "FOLLOWS", "has_inf_or_nan"]
+__all__ = ["BUILTIN", "FOLLOWS", "RECOMMENDED", "has_inf_or_nan"]
+
+#: The filter of whoever names none: it passes over masks, and stops where something went wrong.
+RECOMMENDED = "origin_of_nonfinite"
 
 
 @only_nonfinite

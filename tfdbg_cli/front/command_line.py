@@ -36,9 +36,8 @@ or MODULE belongs to the program."""
 EXAMPLES = """\
 examples:
   tfdbg train.py --steps 100
-      stop at each run; there, "run -f has_inf_or_nan" goes on to the first one
-      with a bad tensor
-  tfdbg --batch -c "run -f has_inf_or_nan" -c lt train.py
+      stop at each run; there, "run -f" goes on to the first one with a bad tensor
+  tfdbg --batch -c "run -f" -c lt train.py
       the same without a terminal: print the tensors of that run, then let the
       program go on
   tfdbg --listen 5678 train.py
@@ -342,7 +341,7 @@ def parse(parser: OptionParser, takes_value: dict[str, bool], argv: Sequence[str
     else:
         seed = str(options.seed or 0)
         args = [options.model, options.inputs or "", seed, *options.dim]
-        options.command = options.command or ["run -f has_inf_or_nan"]
+        options.command = options.command or ["run -f"]
         return CommandLine(options, None, "tfdbg_cli.engines.onnx.serving", args, [])
     own = list(argv[:split])
     if options.module is not None:

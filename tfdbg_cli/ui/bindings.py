@@ -24,6 +24,26 @@ _EVERYWHERE = (Where.EMPTY, Where.PROMPT, Where.SOURCE, Where.PAGE, Where.EDIT, 
 # Where a single letter is a letter.
 _TYPED = frozenset({Where.PROMPT, Where.CANDIDATES, Where.PALETTE, Where.EDIT, Where.ANYWHERE})
 
+# What nobody should have to look for in the list of all keys.
+_NEEDED = (
+    ("to_page", Where.PROMPT),
+    ("to_prompt", Where.PAGE),
+    ("complete", Where.PROMPT),
+    ("history_back", Where.PROMPT),
+    ("page_down", Where.ANYWHERE),
+    ("page_up", Where.ANYWHERE),
+    ("to_element", Where.PAGE),
+    ("type_search", Where.PAGE),
+    ("next_link", Where.PAGE),
+    ("follow_link", Where.PAGE),
+    ("copy", Where.PAGE),
+    ("previous_screen", Where.ANYWHERE),
+    ("open_palette", Where.ANYWHERE),
+    ("next_pane", Where.ANYWHERE),
+    ("cancel", Where.ANYWHERE),
+    ("leave", Where.EMPTY),
+)
+
 _FUNCTION = re.compile(r"f\d")
 
 _HELP = {key.action: key.help for key in reversed(KEYS) if key.help}
@@ -108,19 +128,41 @@ class KeyTable:
                     return key_name(next(filter(_FUNCTION.match, row.keys), row.keys[0]))
         return ""
 
+    def document_of(self, places: Iterable[Where]) -> Document:
+        """The help page of a screen: the keys that it has, and those that every screen needs.
+
+        Args:
+            places: of its keys.
+        """
+        own = [where for where in places if where not in _EVERYWHERE]
+        lines = [made for where in own for made in self._lines_of(where, short=True)]
+        lines.append(line(("On every screen", "heading")))
+        for action, where in _NEEDED:
+            row = next((r for r in self.rows if (r.action, r.where) == (action, where)), None)
+            if row is not None:
+                names = (_names(row) + " ").ljust(self._width)
+                lines.append(line(("  " + names, "bold"), row.help))
+        lines += [line(), line("F1 again, or ", ("help keys", "link", "help keys"), ": all keys")]
+        return _help_page(lines, "Keys of this screen")
+
+    @property
+    def _width(self) -> int:
+        return min(max((len(_names(row)) for row in self.rows if row.help), default=0), 28) + 2
+
+    def _lines_of(self, where: Where, *, short: bool = False) -> list[Line]:
+        """The keys of one place under its heading; ``short``: without the names of actions."""
+        rows = [row for row in self.rows if row.help and row.where is where]
+        place = "" if short else f"  [{where.name.lower()}]"
+        lines = [line((where.value, "heading"), (place, "dim"))]
+        for row in rows:
+            name = "" if short or row.action.startswith(COMMAND) else f"  {row.action}"
+            names = Span("  " + (_names(row) + " ").ljust(self._width), "bold")
+            lines.append(Line([names, Span(row.help), Span(name, "dim")]))
+        return [*lines, line()]
+
     def document(self) -> Document:
-        """The help page of the keys."""
-        lines: list[Line] = []
-        rows = [row for row in self.rows if row.help]
-        width = min(max(len(_names(row)) for row in rows), 28) + 2
-        for where in Where:
-            lines.append(line((where.value, "heading"), (f"  [{where.name.lower()}]", "dim")))
-            for row in rows:
-                if row.where is where:
-                    name = "" if row.action.startswith(COMMAND) else f"  {row.action}"
-                    names = Span("  " + (_names(row) + " ").ljust(width), "bold")
-                    lines.append(Line([names, Span(row.help), Span(name, "dim")]))
-            lines.append(line())
+        """The help page of all keys."""
+        lines = [made for where in Where for made in self._lines_of(where)]
         lines += [
             line(("Mouse", "heading")),
             line("  Click links, rows, the menu, the arrows, the status line and the scroll bar."),
@@ -133,11 +175,17 @@ class KeyTable:
             line(("Your own keys", "heading")),
             line("  In the settings file (config shows where), by the dim names above, e.g."),
             line('    "keys": {"ctrl t": "search_next", "page: x": "page_down",'),
-            line('             "f5": "command: lt -f has_inf_or_nan"}'),
+            line('             "f5": "command: lt -f"}'),
             line('  "nothing" unbinds a key. The places are those in brackets.'),
         ]
         lines += [line((text, "warning")) for text in self.warnings]
-        return TextDocument(lines, title="Keys")
+        return _help_page(lines, "Keys")
+
+
+def _help_page(lines: Iterable[Line], title: str) -> Document:
+    document = TextDocument(lines, title=title)
+    document.kind = "help"
+    return document
 
 
 def _first_of(name: str) -> str:
@@ -153,11 +201,11 @@ def _names(row: Key) -> str:
 
 def _help(where: Where, action: str) -> str:
     """One line on an action; the same action may be called otherwise at different places."""
-    if action.startswith(COMMAND):
-        return action.removeprefix(COMMAND).strip()
     for key in KEYS:
         if key.where is where and key.action == action:
             return key.help
+    if action.startswith(COMMAND):
+        return action.removeprefix(COMMAND).strip()
     return _HELP.get(action, "")
 
 

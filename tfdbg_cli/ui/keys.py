@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = ["KEYS", "Key", "Where", "key_name", "read_key"]
+__all__ = ["HINTS", "KEYS", "Key", "Where", "key_name", "read_key"]
 
 
 class Where(Enum):
@@ -18,6 +18,9 @@ class Where(Enum):
     HISTORY = "In the search of former commands (Ctrl-R leads there)"
     PROMPT = "At the prompt"
     ELEMENT = "On an element (c, a click, @ or a match leads there)"
+    HELP = "On a page of help, of details, of the program's output"
+    BESIDE = "Beside a pane (F6)"
+    VERDICT = "On a verdict (why, run -f)"
     SOURCE = "On the page of a source file (ps)"
     TABLE = "On a row of a table (c or a click leads there)"
     MAP = "On a map, a tensor's picture (v on the page, or pt --map)"
@@ -99,6 +102,19 @@ KEYS: tuple[Key, ...] = (
         ("k|up", "element_up", "the element above"),
         ("enter", "open_element", "all about the element"),
         ("c|esc", "leave_element", "back to the page"),
+    ),
+    *_table(Where.HELP, ("esc|q", "close_help", "back to the screen before")),
+    *_table(Where.BESIDE, ("esc|q", "close_pane", "close the pane")),
+    *_table(
+        Where.VERDICT,
+        ("v", "command: pt --map", "the tensor as a map (a picture)"),
+        ("p", "command: pt", "its value"),
+        ("s", "command: ps", "its line in the source"),
+        ("g", "command: graph", "the graph around it"),
+        ("i", "command: li -o op_type,health", "its inputs"),
+        ("o", "command: lo -o op_type,health", "its recipients"),
+        ("r", "command: report", "a report of the run, to pass on"),
+        ("n", "command: why --next", "the next tensor that went bad by itself"),
     ),
     *_table(
         Where.SOURCE,
@@ -197,7 +213,8 @@ KEYS: tuple[Key, ...] = (
         (")", "zoom_later", "a curve: later runs"),
         ("y", "copy", "copy the focused link's text, or the found or first line"),
         ("Y", "copy_page", "copy the page"),
-        ("v|V", "show_in_pager", "this screen in $PAGER"),
+        ("V", "show_in_pager", "this screen in $PAGER"),
+        ("v", "map", ""),
         ("e", "show_details", "details of the last error"),
         ("q", "leave", "leave the debugger (asks)"),
         ("?", "show_keys", "these keys"),
@@ -258,6 +275,42 @@ KEYS: tuple[Key, ...] = (
         ("ctrl c", "cancel", "cancel the command at work, or clear the line"),
     ),
 )
+
+#: What the status line tells of the keys: for each place its actions, the most wanted first.
+HINTS: dict[Where, tuple[tuple[str, str], ...]] = {
+    Where.HELP: (("close_help", "back"),),
+    Where.BESIDE: (("close_pane", "close the pane"),),
+    Where.VERDICT: (
+        ("command: pt --map", "map"),
+        ("command: pt", "value"),
+        ("command: ps", "source"),
+        ("command: graph", "graph"),
+        ("command: li -o op_type,health", "inputs"),
+        ("command: report", "report"),
+        ("command: why --next", "next bad"),
+    ),
+    Where.ELEMENT: (("open_element", "all about it"), ("leave_element", "leave")),
+    Where.TABLE: (
+        ("open_row", "open"),
+        ("sort_up", "sort"),
+        ("filter_cell", "same"),
+        ("select_row", "select"),
+    ),
+    Where.MAP: (
+        ("map", "numbers"),
+        ("map_closer", "closer"),
+        ("map_next_slice", "next slice"),
+        ("map_scale", "colours"),
+        ("map_next_bad", "next bad"),
+    ),
+    Where.TENSOR: (("map", "map"),),
+    Where.SOURCE: (("next_bad", "next bad"), ("fold", "fold")),
+    Where.PAGE: (
+        ("to_element", "cursor"),
+        ("type_search", "search"),
+        ("next_link", "links"),
+    ),
+}
 
 # What urwid calls keys, and what people call them.
 _NAMES = {" ": "Space", "meta": "Alt", "page up": "PgUp", "page down": "PgDn"}

@@ -473,9 +473,9 @@ def test_the_inputs_of_an_iteration_are_its_own(both, state):
         tell([each.numpy() for each in f(tf.constant(2.0))])
     """
     done = both.same(both.write(text), "run -f origin_of_nonfinite")
-    assert "It began in [Log] while/Log:0 (dump 2)" in done.out, done.out
+    assert "It began in [Log] while/Log:0 (iteration 2)" in done.out, done.out
     assert "Why:   the logarithm of 0" in done.out
-    assert "From:  [Mul] while/mul:0 (dump 2)  float32 []  clean  min 0, max 0" in done.out
+    assert "From:  [Mul] while/mul:0 (iteration 2)  float32 []  clean  min 0, max 0" in done.out
 
 
 @pytest.mark.parametrize("state", ["", "v.assign_add(x)"], ids=["computed again", "held"])
@@ -493,9 +493,9 @@ def test_what_goes_round_in_a_loop_is_there_in_each_iteration(both, state):
         tell(f(tf.constant(3.0)).numpy())
     """
     done = both.same(both.write(text), "run -f origin_of_nonfinite")
-    assert "It began in [Log] while/Log:0 (dump 3)" in done.out, done.out
+    assert "It began in [Log] while/Log:0 (iteration 3)" in done.out, done.out
     assert "Why:   the logarithm of 0" in done.out
-    assert re.search(r"From:  \[_Arg\] \S+:0 \(dump 3\)  float32 \[\]  clean  min 0", done.out)
+    assert re.search(r"From:  \[_Arg\] \S+:0 \(iteration 3\)  float32 \[\]  clean  min 0", done.out)
 
 
 XLA_ALONE = """

@@ -81,7 +81,7 @@ def kept(environment, tmp_path_factory):
         environment,
         *("--batch", "--keep-dumps", "--dump-root", str(folder)),
         *("-c", "run -f has_inf_or_nan", "-c", "lt -f origin_of_nonfinite"),
-        *("-c", "li --to-first-bad rank_0/optimizer/SGD/linear.weight/add_"),
+        *("-c", "li --to-first-bad rank_0/optimizer/SGD/linear.weight/add_", "-c", "plot"),
         PROGRAM,
     )
     return done, folder
@@ -97,6 +97,7 @@ def test_a_batch_tells_on_which_rank_it_began(kept):
     )
     origins = done.stdout.partition("--- lt -f origin_of_nonfinite ---")[2]
     assert "rank_1/log:0" in origins.partition("---")[0]
+    assert "--- loss of rank 1: runs 1 to 3 ---" in done.stdout
     # One rank prints for both.
     assert done.stdout.count("--- why -f has_inf_or_nan ---") <= 1
     assert "rank 0 is done" in done.stdout

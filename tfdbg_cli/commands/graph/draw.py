@@ -34,7 +34,8 @@ def picture_of(dump: Dump, found: Neighbourhood, *, has_tensors: bool = True) ->
 def _graph(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     graph = need_graph(dump)
-    node = find_node(context, graph, arguments.node_name)
+    node = find_node(context, graph, context.here("NODE", arguments.node_name).name)
+    context.look_at(node.name)
     depth = arguments.depth or _DEPTH
     has_tensors = context.mode not in PROFILE_MODES
     health = TensorHealth(TensorFacts(dump))
@@ -47,7 +48,7 @@ def _graph(context: Context, arguments: argparse.Namespace) -> Result:
     picture = picture_of(dump, found, has_tensors=has_tensors)
     what = f"  depth {depth}: inputs above, recipients below"
     head = TextDocument([line(("Around ", "dim"), (node.name, "bold"), (what, "dim"))])
-    legend = TextDocument([line(), *_legend(arguments, found, has_tensors)])
+    legend = TextDocument([line(), *_legend(arguments, node.name, found, has_tensors)])
     document = ChainDocument(
         [head, GraphDocument(picture), legend],
         title=f"graph: {node.name}",
@@ -58,7 +59,9 @@ def _graph(context: Context, arguments: argparse.Namespace) -> Result:
     return document
 
 
-def _legend(arguments: argparse.Namespace, found: Neighbourhood, has_tensors: bool) -> list[Line]:
+def _legend(
+    arguments: argparse.Namespace, node: str, found: Neighbourhood, has_tensors: bool
+) -> list[Line]:
     lines = []
     if has_tensors:
         lines.append(
@@ -74,7 +77,7 @@ def _legend(arguments: argparse.Namespace, found: Neighbourhood, has_tensors: bo
     if found.is_cut:
         depth = (arguments.depth or _DEPTH) + 1
         control = " -c" * arguments.control
-        command = f"graph {quoted(arguments.node_name)} -d {depth}{control}"
+        command = f"graph {quoted(node)} -d {depth}{control}"
         lines.append(line("There is more beyond: ", (command, "link", command)))
     return lines
 
@@ -88,7 +91,11 @@ COMMANDS = (
         _graph,
         (
             Argument(
-                ("node_name",), "a node or one of its tensors", "NODE", complete=completers.nodes
+                ("node_name",),
+                "a node or one of its tensors; none: the current place",
+                "NODE",
+                nargs="?",
+                complete=completers.nodes,
             ),
             Argument(
                 ("-d", "--depth"),

@@ -28,7 +28,7 @@ from tfdbg_cli.dumps.graph import Graph, parse_tensor_name
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.origins import began_here, origin_of_nonfinite, stayed_local
 
-__all__ = ["first_bad_document"]
+__all__ = ["first_bad_document", "origins_of"]
 
 
 def first_bad_document(context: Context, graph: Graph, name: str | None, as_json: bool) -> Result:
@@ -45,21 +45,20 @@ def first_bad_document(context: Context, graph: Graph, name: str | None, as_json
     """
     dump = context.need_dump()
     health = TensorHealth(TensorFacts(dump))
-    start: Datum | str | None
     if name is None:
+        start: Datum | str | None
         # Where something went wrong rather than at a mask of infinities, if there is such a place.
         found = dump.iter_find(origin_of_nonfinite, on_error=lambda datum, error: None)
         start = next((datum for datum in found if datum.node_name in graph), None)
         if start is None:
             start = health.first_bad([d for d in dump.data() if d.node_name in graph])
         why = "No tensor of this run holds a nan or an infinity."
+        origins = _origins(dump, graph, health, start)
     else:
-        start, why = _start(context, graph, name, health)
-    ancestry = Ancestry(dump, graph, health.is_bad, lambda datum: began_here(dump, datum))
-    origins = ancestry.origins(start) if start is not None else []
+        origins, why = origins_of(context, graph, name)
     if as_json:
         return json_document(len(origins), lambda at: _record(origins[at], health, dump))
-    if start is None or not origins:
+    if not origins:
         return TextDocument([line((why, "success"))])
     screen = _AncestryScreen(dump, graph, health, origins)
     origin = origins[0]
@@ -78,8 +77,36 @@ def first_bad_document(context: Context, graph: Graph, name: str | None, as_json
     )
 
 
+def origins_of(
+    context: Context, graph: Graph, name: str, number: int | None = None
+) -> tuple[list[Origin], str]:
+    """Where a tensor went bad, nearest first; none: it isn't bad, as the sentence says.
+
+    Args:
+        context: of the tensor.
+        graph: of its dump.
+        name: a node or tensor.
+        number: of one of its dumps; ``None``: the first bad one.
+
+    Raises:
+        UserError: there is no such node.
+    """
+    health = TensorHealth(TensorFacts(context.need_dump()))
+    start, why = _start(context, graph, name, health, number)
+    return _origins(context.need_dump(), graph, health, start), why
+
+
+def _origins(
+    dump: Dump, graph: Graph, health: TensorHealth, start: Datum | str | None
+) -> list[Origin]:
+    if start is None:
+        return []
+    ancestry = Ancestry(dump, graph, health.is_bad, lambda datum: began_here(dump, datum))
+    return ancestry.origins(start)
+
+
 def _start(
-    context: Context, graph: Graph, name: str, health: TensorHealth
+    context: Context, graph: Graph, name: str, health: TensorHealth, number: int | None
 ) -> tuple[Datum | str | None, str]:
     """Where to begin; ``None`` if the tensor isn't bad, with the sentence that says so."""
     dump = context.need_dump()
@@ -89,7 +116,7 @@ def _start(
     if not data:
         why = f'"{name}" was not dumped, and nothing that it was computed from holds nan or inf.'
         return node, why
-    bad = health.first_bad(data)
+    bad = health.first_bad(data if number is None else data[number : number + 1])
     if len(data) == 1:
         return bad, f'"{name}" is not bad: its dumped tensor holds no nan and no infinity.'
     return bad, f'"{name}" is not bad: none of its {len(data)} dumped tensors holds nan or inf.'

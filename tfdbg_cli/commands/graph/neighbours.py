@@ -152,13 +152,8 @@ def _list(context: Context, arguments: argparse.Namespace, *, outputs: bool) -> 
         if context.mode in PROFILE_MODES:
             raise UserError("This run was timed: it kept no tensors.", "run keeps them.")
         return first_bad_document(context, graph, arguments.node_name, arguments.json)
-    if arguments.node_name is None:
-        name = "list_outputs" if outputs else "list_inputs"
-        raise UserError(
-            f"{name}: the following arguments are required: NODE.",
-            f"Write for example: {'lo' if outputs else 'li'} {next(iter(graph.nodes), 'NODE')}",
-        )
-    target = find_node(context, graph, arguments.node_name)
+    target = find_node(context, graph, context.here("NODE", arguments.node_name).name)
+    context.look_at(target.name)
     if arguments.path:
         source = find_node(context, graph, arguments.path)
         return path_document(dump, graph, source, target, arguments.control, arguments.json)
@@ -292,7 +287,11 @@ def _outputs(context: Context, arguments: argparse.Namespace) -> Result:
 
 
 _NODE = Argument(
-    ("node_name",), "a node or one of its tensors", "NODE", nargs="?", complete=completers.nodes
+    ("node_name",),
+    "a node or one of its tensors; none: the current place",
+    "NODE",
+    nargs="?",
+    complete=completers.nodes,
 )
 _ARGUMENTS = (
     Argument(("-c", "--control"), "control edges too"),

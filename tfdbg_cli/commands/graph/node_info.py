@@ -20,7 +20,7 @@ from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.program_names import resolve_program_name
-from tfdbg_cli.commands.units import node_menu
+from tfdbg_cli.commands.units import device_text, near_path, node_menu, watch_name
 from tfdbg_cli.common.documents import Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Dump
@@ -106,9 +106,11 @@ def _dumps(dump: Dump, name: str) -> list[Line]:
         lines.append(line("  ", (dump.why_absent(name), "dim")))
     devices = {datum.device_name for datum in data}
     for datum in data:
-        text = f"Slot {datum.output_slot} @ {datum.debug_op} @ {facts.milliseconds(datum):.3f} ms"
+        op = watch_name(dump, datum).removeprefix(f"{datum.tensor_name}")
+        parts = [f"Slot {datum.output_slot}", op.removeprefix(":")]
+        text = " @ ".join(filter(None, [*parts, f"{facts.milliseconds(datum):.3f} ms"]))
         if len(devices) > 1:
-            text += f" @ {datum.device_name}"
+            text += f" @ {device_text(dump, datum.device_name)}"
         number = facts.number(datum)
         flag = "" if number is None else f" -n {number}"
         lines.append(line("  ", (text, "link", f"pt {quoted(datum.tensor_name)}{flag}")))
@@ -122,7 +124,7 @@ def _frame_lines(depth: int, frame: Frame, sources: Sources) -> list[Line]:
     link = f"ps {quoted(frame.file)} -b {frame.line}"
     where = (str(frame.line), "link", link) if has_source else (str(frame.line), "")
     return [
-        line(f"{depth}: ", (frame.file, "bold")),
+        line(f"{depth}: ", (near_path(frame.file), "bold")),
         line("  Line:     ", where),
         line(f"  Function: {frame.function}"),
         line("  Text:     ", (text, "source") if text else (unknown, "dim")),
@@ -197,15 +199,17 @@ def _notes(asked: str, node: Node) -> list[Line]:
 def _device(dump: Dump, node: Node) -> str:
     """Where the node was placed, or at least where its tensors were dumped."""
     if node.device:
-        return node.device
+        return device_text(dump, node.device)
     devices = dict.fromkeys(datum.device_name for datum in dump.by_node(node.name))
-    return ", ".join(device for device in devices if device) or "(unknown)"
+    return ", ".join(device_text(dump, each) for each in devices if each) or "(unknown)"
 
 
 def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     graph = need_graph(dump)
-    node = find_node(context, graph, arguments.node_name)
+    asked = context.here("NODE", arguments.node_name).name
+    node = find_node(context, graph, asked)
+    context.look_at(node.name)
     name = node.name
     lines = [
         line("Node ", (name, "bold")),
@@ -213,7 +217,7 @@ def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
         line("  Op: ", (node.op_type, "op_type")),
         line(f"  Device: {_device(dump, node)}"),
         *(_own_line(dump, graph, node) if arguments.traceback else ()),
-        *_notes(node_name_of(resolve_program_name(context, arguments.node_name)), node),
+        *_notes(node_name_of(resolve_program_name(context, asked)), node),
         *origin_lines(context, graph, node),
         *_neighbours(graph, graph.inputs(name), "input"),
         *_neighbours(graph, graph.recipients(name), "recipient"),
@@ -236,7 +240,13 @@ NODE_INFO = Command(
     "Show a node: its op, device, inputs, recipients, and where it was made.",
     _node_info,
     (
-        Argument(("node_name",), "a node or one of its tensors", "NODE", complete=completers.nodes),
+        Argument(
+            ("node_name",),
+            "a node or one of its tensors; none: the current place",
+            "NODE",
+            nargs="?",
+            complete=completers.nodes,
+        ),
         Argument(("-a", "--attributes"), "its attributes; with -t the frames inside libraries too"),
         Argument(("-d", "--dumps"), "its dumped tensors"),
         Argument(("-t", "--traceback"), "the Python lines that made it, your own first"),

@@ -1,33 +1,29 @@
-"""``why``: what went wrong in a run, where, why, and what became of it, on one screen."""
+"""What went wrong in a run, where, why, and what became of it, on one screen."""
 
 from __future__ import annotations
 
-import argparse
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
 from tfdbg_cli.commands.graph.phases import phase_of
-from tfdbg_cli.commands.registry import Command, Result
 from tfdbg_cli.commands.series.loss_line import loss_lines
-from tfdbg_cli.commands.shell.parsing import quoted, tokenize
+from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
-from tfdbg_cli.commands.tensors.list_tensors import LIST_TENSORS
-from tfdbg_cli.commands.wrapping import UNBROKEN, columns_of, wrapped
-from tfdbg_cli.common.documents import ChainDocument, Document, Line, Link, Span, TextDocument, line
+from tfdbg_cli.commands.units import near_path
+from tfdbg_cli.commands.wrapping import UNBROKEN, wrapped
+from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, own_frame
 from tfdbg_cli.filters.absorbed import Absorption
-from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.filters.cause_ops import forward_node
-from tfdbg_cli.filters.causes import ADVICE, cause_of
+from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage, inputs_of
 from tfdbg_cli.filters.origins import absorbed_by, began_here, came_in, origin_of_nonfinite
 
-__all__ = ["COMMANDS", "verdict"]
+__all__ = ["as_page", "first_origin", "passing", "spread_to", "verdict"]
 
 _AROUND = 2
 _INDENT = 7
@@ -55,6 +51,24 @@ def verdict(dump: Dump, begin: Datum, width: int = 80, columns: int = UNBROKEN) 
     return [*before, *made.place(), *behind, *loss]
 
 
+def as_page(lines: Iterable[Line]) -> list[Line]:
+    """A verdict for a page that takes no commands: without the links that ask for more."""
+
+    def is_shown(span: Span) -> bool:
+        return span.link is None or not span.link.command.startswith(("help ", "plot "))
+
+    kept = (Line(list(filter(is_shown, each.spans))) for each in lines)
+    return [Line(trimmed(each.spans)) for each in kept]
+
+
+def trimmed(spans: Sequence[Span]) -> list[Span]:
+    """Spans without blanks at their end."""
+    found = list(spans)
+    while found and not found[-1].text.strip():
+        found.pop()
+    return found
+
+
 def first_origin(dump: Dump, exclude: re.Pattern[str] | None = None) -> Datum | None:
     """Where something bad began in a run; ``None``: nowhere, or on purpose.
 
@@ -67,7 +81,7 @@ def first_origin(dump: Dump, exclude: re.Pattern[str] | None = None) -> Datum | 
     def counts(datum: Datum) -> bool:
         return exclude is None or not exclude.search(datum.node_name)
 
-    origin = next(filter(counts, _passing(dump, origin_of_nonfinite)), None)
+    origin = next(filter(counts, passing(dump, origin_of_nonfinite)), None)
     given = _given(dump, origin) if origin is not None else frozenset()
     for datum in dump.maybe_nonfinite(dump.data()) if given else ():
         if datum is origin:
@@ -79,7 +93,7 @@ def first_origin(dump: Dump, exclude: re.Pattern[str] | None = None) -> Datum | 
     return origin
 
 
-def _passing(dump: Dump, predicate: Predicate) -> Iterator[Datum]:
+def passing(dump: Dump, predicate: Predicate) -> Iterator[Datum]:
     """The tensors for which a filter is true; what can't be read passes none."""
     return dump.iter_find(predicate, on_error=lambda datum, error: None)
 
@@ -88,6 +102,19 @@ def _given(dump: Dump, datum: Datum) -> frozenset[str]:
     graph = dump.graph()
     node = graph.nodes.get(datum.node_name) if graph is not None else None
     return frozenset(node.inputs) if node is not None else frozenset()
+
+
+def spread_to(dump: Dump, begin: Datum) -> list[tuple[str, str, Datum]]:
+    """The results, gradients and parameters that something bad has spread to.
+
+    Args:
+        dump: whose tensor it is.
+        begin: the tensor in which it began.
+
+    Returns:
+        Kind (``scalar``, ``result``, ``gradient``, ``update``), the program's own name, the tensor.
+    """
+    return _Verdict(dump, begin).spread()
 
 
 class _Verdict:
@@ -143,7 +170,7 @@ class _Verdict:
             return
         sources = self._dump.sources()
         lines = sources.lines(frame.file)
-        shown = f"{frame.file}:{frame.line}"
+        shown = f"{near_path(frame.file)}:{frame.line}"
         link = Link(f"ps {quoted(frame.file)} -b {frame.line}") if lines is not None else None
         yield line((what, "bold"), Span(shown, "link" if link else "", link))
         if lines is None or frame.line > len(lines):
@@ -200,20 +227,16 @@ class _Verdict:
 
     def aftermath(self) -> Iterator[Line]:
         """What has taken it over: results, gradients, parameters."""
-        taken = self._taken_over()
-        info = self._dump.run_info()
         absorbed = absorbed_by(self._dump, self._begin)
         if absorbed is not None:
             yield self._absorption(absorbed)
-        if not taken or info is None:
+        taken = self._taken_over()
+        if not taken or self._dump.run_info() is None:
             return
         head = "       " if absorbed is not None else "Then:  "
-        called = {tensor: name for name, tensor in info.outputs.items()}
-        kinds: dict[str, list[Datum]] = {}
-        for datum in taken:
-            kind = self._kind_of_end(datum, called, info.fetches)
-            if kind:
-                kinds.setdefault(kind, []).append(datum)
+        kinds: dict[str, list[tuple[str, Datum]]] = {}
+        for kind, name, datum in self.spread():
+            kinds.setdefault(kind, []).append((name, datum))
         parts: list[Span] = []
         for kind, word in _ENDS:
             found = kinds.get(kind, [])
@@ -223,17 +246,29 @@ class _Verdict:
             if len(found) > _MOST_ENDS:
                 parts.append(Span(f"{len(found)} {word}, the first "))
                 found = found[:1]
-            for at, datum in enumerate(found):
-                name = called.get(datum.tensor_name, "")
+            for at, (name, datum) in enumerate(found):
                 own = f"{name} = " if name and name != datum.tensor_name else ""
                 parts.append(Span(f"{', ' if at else ''}{own}"))
                 parts.append(self._health.name(datum))
         if not parts:
             numbers = [each for each in taken if each.shape == ()][:_MOST_ENDS]
-            parts = [Span(f"{len(taken)} tensor(s), {'among them' if numbers else 'the last'} ")]
+            tensors = "1 tensor" if len(taken) == 1 else f"{len(taken)} tensors"
+            parts = [Span(f"{tensors}, {'among them' if numbers else 'the last'} ")]
             for at, datum in enumerate(numbers or taken[-1:]):
                 parts += [Span(", " if at else ""), self._health.name(datum)]
-        yield line((head, "bold"), "taken over by ", *parts)
+        yield line((head, "bold"), "spread to ", *parts)
+
+    def spread(self) -> list[tuple[str, str, Datum]]:
+        """See `spread_to`."""
+        info = self._dump.run_info()
+        if info is None:
+            return []
+        called = {tensor: name for name, tensor in info.outputs.items()}
+        kinds = (
+            (self._kind_of_end(each, called, info.fetches), called.get(each.tensor_name, ""), each)
+            for each in self._taken_over()
+        )
+        return [found for found in kinds if found[0]]
 
     def _absorption(self, absorbed: Absorption) -> Line:
         node = absorbed.node
@@ -292,67 +327,4 @@ _ENDS = (
     ("result", "results"),
     ("gradient", "gradient tensors"),
     ("update", "tensors of the optimizer"),
-)
-
-
-_MEANT = (
-    "Nothing went bad of itself: what is bad is meant (a mask), or is memory from before the run, "
-    "or came to nothing."
-)
-
-
-def _first_of_all(dump: Dump) -> Iterator[Line]:
-    """The first tensor that is bad though nothing came of it, if it is so out of clean inputs."""
-    bad = (each for each in dump.maybe_nonfinite(dump.data()) if began_here(dump, each))
-    begin = next(bad, None)
-    if begin is None:
-        return
-    health = TensorHealth(TensorFacts(dump))
-    cause = cause_of(TensorLineage.of(dump), begin)
-    yield line("The first is ", health.name(begin), "  ", *health.words(begin))
-    if cause is not None:
-        yield line(("Why:   ", "bold"), (cause.text, "info"))
-        yield line("       ", cause.advice)
-
-
-def _why(context: Context, arguments: argparse.Namespace) -> Result:
-    dump = context.need_dump()
-    without = arguments.filter_exclude_node_names
-    begin = first_origin(dump, compile_regex(without, "-fenn") if without else None)
-    if begin is not None:
-        context.extra["loss is told"] = True
-        lines = verdict(dump, begin, context.width, columns_of(context))
-    elif next(_passing(dump, has_inf_or_nan), None) is not None:
-        lines = [line((_MEANT, "info")), *_first_of_all(dump)]
-        lines = wrapped(lines, columns_of(context), _INDENT)
-    else:
-        lines = [line(("No tensor of this run holds a nan or an infinity.", "success"))]
-    if not arguments.tensor_filter:
-        return TextDocument(lines)
-    parts = [TextDocument([*lines, line()])]
-    words = ["-f", quoted(arguments.tensor_filter)]
-    if without:
-        words += ["-fenn", quoted(without)]
-    listed = LIST_TENSORS.run(context, LIST_TENSORS.parse(tokenize(" ".join(words))))
-    assert isinstance(listed, Document)
-    return ChainDocument([*parts, listed], menu=listed.menu)
-
-
-COMMANDS = (
-    Command(
-        "why",
-        (),
-        "graph",
-        "Say what went bad, at which line, why, and what became of it.",
-        _why,
-        LIST_TENSORS.arguments[:2],  # -f and -fenn
-        modes=TENSOR_MODES,
-        examples=(("why", "where the first nan or infinity of this run came from"),),
-        details="\n".join(
-            [
-                "A reason is told where op, inputs and dtype show it, and left out otherwise:",
-                *(f"  {kind:<10} {text}" for kind, text in ADVICE.items()),
-            ]
-        ),
-    ),
 )

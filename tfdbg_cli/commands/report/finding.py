@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.graph.node_origin import forward_of
-from tfdbg_cli.commands.graph.verdict import first_origin, verdict
+from tfdbg_cli.commands.graph.verdict import as_page, first_origin, spread_to, verdict
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
-from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.commands.units import near_path
+from tfdbg_cli.common.arrays import np
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
@@ -20,10 +24,15 @@ from tfdbg_cli.dumps.graph import Graph, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
+from tfdbg_cli.tensors.badness import find_bad
 
-__all__ = ["Finding", "find_in"]
+__all__ = ["VERSION", "Finding", "find_in", "head"]
 
-_MOST_INPUTS = 6
+_MOST_INPUTS, _MOST_SPREAD, _MOST_ELEMENTS = 6, 20, 20
+
+
+#: Of the structure that docs/json.md describes.
+VERSION = 1
 
 
 @dataclass
@@ -33,40 +42,78 @@ class Finding:
     Attributes:
         filter: its name.
         run: what the run is called, with its number.
-        tensor: in which it began, or the first one that passed; empty: that can't be told.
-        op: that made it.
-        health: dtype, shape and what is bad, in words.
-        why: the reason, where it can be shown.
+        number: of the run; 0: not known.
+        framework: the engine's name.
+        facts: the tensor in which it began, or the first one that passed, see `_facts`; empty:
+            that can't be told.
+        reason: ``kind``, ``text`` and ``elements``, where it can be shown.
         advice: what people do about it.
         file, line, function, text: of the program, where it was made; line 0: not known.
-        inputs: what it was computed from: ``tensor`` and ``health`` of each.
+        inputs: what it was computed from.
+        spread_to: what it has spread to: the same with ``kind`` and ``as``, the program's name.
         dump: the folder of the run; empty: it wasn't kept.
         story: the text of ``why``.
     """
 
     filter: str
     run: str
-    tensor: str = ""
-    op: str = ""
-    health: str = ""
-    why: str = ""
+    number: int = 0
+    framework: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+    reason: dict[str, Any] = field(default_factory=dict)
     advice: str = ""
     file: str = ""
     line: int = 0
     function: str = ""
     text: str = ""
-    inputs: list[dict[str, str]] = field(default_factory=list)
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    spread_to: list[dict[str, Any]] = field(default_factory=list)
     dump: str = ""
     story: list[str] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, context: Context, begin: Datum) -> Finding:
+        """What is known of a tensor in which something bad began.
+
+        Args:
+            context: of the stop.
+            begin: the tensor.
+        """
+        info = context.run_info
+        finding = cls(info.filter_name, info.kind, info.number or info.call_count, info.engine)
+        _describe(finding, context.need_dump(), begin, is_origin=True)
+        return finding
+
     def record(self) -> dict[str, Any]:
-        """For ``json``."""
-        return asdict(self)
+        """The structure of docs/json.md."""
+        place = {"file": self.file, "line": self.line}
+        place |= {"function": self.function, "text": self.text}
+        return {
+            **head(self.framework, self.run, self.number),
+            "filter": self.filter,
+            "tensor": self.facts or None,
+            "line": place if self.line else None,
+            "reason": self.reason or None,
+            "advice": self.advice,
+            "inputs": self.inputs,
+            "spread_to": self.spread_to,
+            "dump": self.dump,
+        }
+
+    @property
+    def tensor(self) -> str:
+        """The name of the tensor."""
+        return str(self.facts.get("name", ""))
+
+    @property
+    def health(self) -> str:
+        """``float32 [2] 1 -inf of 2``."""
+        return _health(self.facts)
 
     @property
     def place(self) -> str:
         """``train.py:12``, as short as it goes from here; empty: not known."""
-        return f"{_short(self.file)}:{self.line}" if self.line else ""
+        return f"{near_path(self.file)}:{self.line}" if self.line else ""
 
     @property
     def headline(self) -> str:
@@ -84,24 +131,29 @@ class Finding:
         given = {"file": file, "line": str(self.line)} if self.line else {}
         given["title"] = f"tfdbg: {self.filter}"
         said = ",".join(f"{key}={_property(value)}" for key, value in given.items())
-        why = f": {self.why}" if self.why else ""
+        why = f": {self.reason['text']}" if self.reason else ""
         return f"::error {said}::{_data(f'{self.tensor} {self.health} in {self.run}{why}')}"
 
 
-def find_in(context: Context, predicates: Mapping[str, Predicate], run: str) -> Finding:
+def find_in(
+    context: Context, predicates: Mapping[str, Predicate], run: str, allowed: str = ""
+) -> Finding:
     """What has passed in the run of a stop.
 
     Args:
         context: of the stop.
         predicates: the filters that were awaited, by name.
         run: what the run is called.
+        allowed: a regular expression: nodes in whose names it is found may be bad.
     """
-    finding = Finding(",".join(predicates), run)
+    info = context.run_info
+    number = info.number or info.call_count
+    finding = Finding(",".join(predicates), run, number, info.engine)
     dump = context.dump
     if dump is None:
         return finding
     try:
-        begin, is_origin = _begin(dump, predicates, finding)
+        begin, is_origin = _begin(dump, predicates, finding, allowed)
         if begin is not None:
             _describe(finding, dump, begin, is_origin=is_origin)
     except Exception as error:  # a value that can't be read
@@ -111,37 +163,48 @@ def find_in(context: Context, predicates: Mapping[str, Predicate], run: str) -> 
 
 
 def _begin(
-    dump: Dump, predicates: Mapping[str, Predicate], finding: Finding
+    dump: Dump, predicates: Mapping[str, Predicate], finding: Finding, allowed: str
 ) -> tuple[Datum | None, bool]:
+    exclude = re.compile(allowed) if allowed else None
+
+    def may_be_bad(datum: Datum) -> bool:
+        return exclude is not None and exclude.search(datum.node_name) is not None
+
     passing: dict[str, Datum] = {}
     for name, predicate in predicates.items():
-        found = dump.find(predicate, 1, on_error=lambda datum, error: None)
-        if found:
-            passing[name] = found[0]
+        found = dump.iter_find(predicate, on_error=lambda datum, error: None)
+        first = next((each for each in found if not may_be_bad(each)), None)
+        if first is not None:
+            passing[name] = first
     if not passing:
         return None, False
     finding.filter = min(passing, key=lambda name: passing[name].timestamp)
     first = passing[finding.filter]
-    origin = first_origin(dump)
-    is_bad = origin is not None and TensorLineage.of(dump).bad(first)
-    return (origin, True) if is_bad else (first, False)
+    origin = first_origin(dump, exclude)
+    if origin is None or not TensorLineage.of(dump).bad(first):
+        return first, False
+    if exclude is not None and origin.timestamp > first.timestamp:
+        return first, False  # it was made bad by one that may be
+    return origin, True
+
+
+def head(framework: str, run: str, number: int) -> dict[str, Any]:
+    """What every JSON object about a stop begins with."""
+    return {"version": VERSION, "framework": framework, "run": {"name": run, "number": number}}
 
 
 def _describe(finding: Finding, dump: Dump, begin: Datum, *, is_origin: bool) -> None:
     graph = dump.graph() or Graph([])
     node = graph.nodes.get(begin.node_name)
     health = TensorHealth(TensorFacts(dump))
-
-    def words(datum: Datum) -> str:
-        return " ".join("".join(span.text for span in health.words(datum)).split())
-
-    finding.tensor, finding.health = printable(begin.tensor_name), words(begin)
+    finding.facts = _facts(health, begin.tensor_name, begin)
     lineage = TensorLineage.of(dump)
     cause = cause_of(lineage, begin) if is_origin else None
     if cause is not None:
-        finding.why, finding.advice = printable(cause.text), printable(cause.advice)
+        finding.advice = printable(cause.advice)
+        finding.reason = {"kind": cause.kind, "text": printable(cause.text)}
+        finding.reason["elements"] = _elements(dump, begin)
     if node is not None:
-        finding.op = printable(node.op_type)
         frame = own_frame((forward_of(graph, node) or node).frames or ())
         if frame is not None:
             finding.file, finding.line = frame.file, frame.line
@@ -149,25 +212,55 @@ def _describe(finding: Finding, dump: Dump, begin: Datum, *, is_origin: bool) ->
             shown = lines[frame.line - 1].strip() if frame.line <= len(lines) else frame.text
             finding.function, finding.text = printable(frame.function), printable(shown)
         for name in list(dict.fromkeys(node.inputs))[:_MOST_INPUTS]:
-            given = lineage.as_given(begin, name)
-            maker = graph.nodes.get(node_name_of(name))
-            op = maker.op_type if maker is not None else ""
-            said = words(given) if given is not None else ""
-            finding.inputs.append({"tensor": printable(name), "op": op, "health": said})
+            finding.inputs.append(_facts(health, name, lineage.as_given(begin, name)))
     if is_origin:
-        finding.story = [printable(each.text) for each in verdict(dump, begin)]
+        for kind, own, datum in spread_to(dump, begin)[:_MOST_SPREAD]:
+            found = _facts(health, datum.tensor_name, datum)
+            finding.spread_to.append({"kind": kind, "as": printable(own), **found})
+        finding.story = [printable(each.text) for each in as_page(verdict(dump, begin))]
     else:
-        finding.story = [f"First: [{finding.op}] {finding.tensor}  {finding.health}"]
+        op = finding.facts["op"]
+        finding.story = [f"First: [{op}] {finding.tensor}  {finding.health}"]
         if finding.place:
             finding.story.append(f"Line:  {finding.place}  {finding.text}".rstrip())
 
 
-def _short(path: str) -> str:
+def _facts(health: TensorHealth, name: str, datum: Datum | None) -> dict[str, Any]:
+    """A tensor in a few facts; counts are ``None`` where its value isn't there."""
+    facts = health.facts
+    found: dict[str, Any] = {"name": printable(name), "op": "", "dtype": None, "shape": None}
+    node = (facts.dump.graph() or Graph([])).nodes.get(node_name_of(name))
+    found["op"] = printable(node.op_type) if node is not None else ""
+    counts: dict[str, int | None] = dict.fromkeys(("nan", "neg_inf", "pos_inf", "size"))
+    if datum is not None:
+        shape = facts.facts(datum).shape
+        found["dtype"] = facts.facts(datum).dtype
+        found["shape"] = None if shape is None else list(shape)
+        counted = health.of(datum)
+        if counted is not None:
+            counts |= {"nan": counted.nan, "neg_inf": counted.neg_inf, "pos_inf": counted.pos_inf}
+        counts["size"] = None if shape is None else math.prod(shape)
+    return {**found, **counts}
+
+
+def _health(facts: Mapping[str, Any]) -> str:
+    """What `_facts` says, in words."""
+    if not facts:
+        return ""
+    labels = {"nan": "nan", "neg_inf": "-inf", "pos_inf": "+inf"}
+    bad = ", ".join(f"{facts[key]} {label}" for key, label in labels.items() if facts[key])
+    size = "" if facts["size"] is None else f" of {facts['size']}"
+    shape = "" if facts["shape"] is None else str(facts["shape"])
+    return " ".join(filter(None, [facts["dtype"], shape, f"{bad}{size}" if bad else ""]))
+
+
+def _elements(dump: Dump, datum: Datum) -> list[list[int]]:
+    """The first elements that are bad; none, where that can't be told."""
     try:
-        relative = os.path.relpath(path)
-    except (OSError, ValueError):  # the folder is gone; another drive
-        return path
-    return path if relative.startswith("..") else relative
+        places = find_bad(np.asarray(dump.value(datum)), _MOST_ELEMENTS).places
+    except UserError:
+        return []
+    return [list(map(int, place)) for place in places]
 
 
 def _data(text: str) -> str:

@@ -70,6 +70,9 @@ def _page(context: Context, exclude: str) -> str:
     return f"<!DOCTYPE html>\n{page}\n"
 
 
+_FILE = "tfdbg-report.html"
+
+
 def _report(context: Context, arguments: argparse.Namespace) -> Result:
     exclude = arguments.filter_exclude_node_names or ""
     if exclude:
@@ -87,7 +90,14 @@ COMMANDS = (
         "Write what is known at this stop to one HTML file, to be sent to somebody.",
         _report,
         (
-            Argument(("path",), "the file; it is replaced", "FILE.html", complete=completers.files),
+            Argument(
+                ("path",),
+                f"the file; it is replaced; default: {_FILE}",
+                "FILE.html",
+                default=_FILE,
+                nargs="?",
+                complete=completers.files,
+            ),
             Argument(
                 ("-fenn", "--filter_exclude_node_names"),
                 "nodes whose name matches this regex are not told of",

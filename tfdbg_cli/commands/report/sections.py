@@ -11,7 +11,7 @@ from tfdbg_cli.commands.graph.draw import picture_of
 from tfdbg_cli.commands.graph.drawing.neighbourhood import between
 from tfdbg_cli.commands.graph.drawing.svg import svg_of
 from tfdbg_cli.commands.graph.node_origin import forward_of
-from tfdbg_cli.commands.graph.verdict import first_origin, verdict
+from tfdbg_cli.commands.graph.verdict import as_page, first_origin, verdict
 from tfdbg_cli.commands.report.charts import curve_chart, histogram_chart
 from tfdbg_cli.commands.report.heat_map import heat_map
 from tfdbg_cli.commands.report.html import Markup, element, joined, shown_lines
@@ -21,6 +21,7 @@ from tfdbg_cli.commands.run.error_screen import error_document
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.units import near_path
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Line, Span, line
 from tfdbg_cli.common.errors import one_line
@@ -122,12 +123,12 @@ def _what(context: Context, dump: Dump | None, subject: _Subject) -> Markup:
     if info.error is not None:
         parts.append(shown_lines(error_document(context)))
     elif dump is not None and subject.is_origin and subject.datum is not None:
-        parts.append(shown_lines(verdict(dump, subject.datum)))
+        parts.append(shown_lines(as_page(verdict(dump, subject.datum))))
     elif subject.problem:
         text = f"Where it began can't be told: {subject.problem}"
         parts.append(element("p", text, class_="note"))
     elif dump is not None and subject.datum is None and context.mode not in PROFILE_MODES:
-        parts.append(element("p", "No tensor of this run went bad of itself."))
+        parts.append(element("p", "No op of this run made a bad value from clean inputs."))
     return joined(parts)
 
 
@@ -198,7 +199,7 @@ def _source(dump: Dump, datum: Datum) -> Markup | None:
     lines = source_lines(dump, frame) if frame is not None else None
     if frame is None or lines is None:
         return None
-    words = [element("code", f"{frame.file}:{frame.line}"), f" in {frame.function}"]
+    words = [element("code", f"{near_path(frame.file)}:{frame.line}"), f" in {frame.function}"]
     if forward is not None:
         words.append(", the line of its forward op")
     parts = [element("p", *words), lines]
@@ -319,7 +320,7 @@ _MOST_NAMED = 20
 
 def _table(rows: Iterable[tuple[str, str]]) -> Markup:
     made = [element("tr", element("th", a, scope="row"), element("td", b)) for a, b in rows]
-    return element("table", element("tbody", *made))
+    return element("div", element("table", element("tbody", *made)), class_="box", tabindex="0")
 
 
 def _row_of(cells: Sequence[tuple[str, str]]) -> Markup:

@@ -38,7 +38,8 @@ table { border-collapse: collapse; margin: .5rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .15rem 1rem .15rem 0;
   overflow-wrap: anywhere; }
 th { color: var(--dim); font-weight: normal; white-space: nowrap; }
-figure, .wide { margin: .75rem 0; overflow-x: auto; }
+figure, .wide, .box { margin: .75rem 0; overflow-x: auto; }
+.wide th, .wide td { white-space: nowrap; overflow-wrap: normal; }
 img { image-rendering: pixelated; border: 1px solid var(--edge); max-width: 100%; height: auto; }
 .r-bold, .r-heading { font-weight: 600; }
 .r-error, .r-nan, .r-inf, .bad { color: var(--bad); font-weight: 600; }
@@ -55,6 +56,8 @@ img { image-rendering: pixelated; border: 1px solid var(--edge); max-width: 100%
 .chart line, .chart polyline { stroke: var(--edge); fill: none; }
 .chart polyline { stroke: var(--bar); stroke-width: 2; }
 .chart text { fill: var(--dim); font-size: 12px; } .chart text.bad { fill: var(--bad); }
+.chart { max-width: 100%; height: auto; }
+@media (max-width: 40rem) { body { padding: 1rem; } .chart text { font-size: 20px; } }
 .swatch { display: inline-block; width: .8em; height: .8em; border: 1px solid var(--edge); }
 """
     + "".join(f".c{colour:06x} {{ background: #{colour:06x}; }}\n" for _, colour, _ in BAD.values())

@@ -23,10 +23,10 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.wrapping import columns_of, wrapped
 from tfdbg_cli.common.documents import Line, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.version import __version__
 from tfdbg_cli.comparing.reference import Reference
 from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.filters.builtin import RECOMMENDED
 
 __all__ = ["COMMANDS", "ExitChoice", "RunChoice", "describe_run"]
 
@@ -217,9 +217,6 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
         lines += [*_ways_on(context), line(), *told, line(), *_more_ways(context)]
     else:
         lines += [*told, line(), *_ways_on(context), line(), *_more_ways(context)]
-    if context.is_first_stop:  # below all else: it takes no room that something needs
-        lines += [line(), *(line((text, "logo")) for text in _LOGO.splitlines())]
-        lines.append(line((f"tfdbg_cli {__version__}", "dim")))
     menu = [MenuItem("run", "run"), MenuItem("exit", "exit")] if context.is_live else []
     if context.dump is not None:
         menu.insert(0, list_item(context))
@@ -243,10 +240,9 @@ def _from_file(context: Context) -> list[Line]:
 def _ways_on(context: Context) -> list[Line]:
     """What to type, a line each: seven lines of 48 columns are all that a small screen has."""
     info = context.run_info
-    filter_name = "has_inf_or_nan" if info.unit == "session" else "origin_of_nonfinite"
     ways = [
         ("run", "watch its tensors"),
-        (f"run -f {filter_name}", "until NaN or inf"),
+        ("run -f", "until NaN or inf"),
         ("run -n", "don't watch it"),
         *([("run -p", "time its ops")] if info.can_profile else []),
         *([("invoke_stepper", "step by step")] if info.can_step else []),
@@ -357,10 +353,11 @@ RUN = Command(
         Argument(("-n", "--no_debug"), "execute the run without the debugger"),
         Argument(
             ("-f", "--till_filter_pass"),
-            "execute runs until a tensor passes this filter",
+            f"execute runs until a tensor passes this filter; without a name: {RECOMMENDED}",
             "FILTER",
             default="",
             complete=completers.filters,
+            implied=RECOMMENDED,
         ),
         Argument(
             ("-fenn", "--filter_exclude_node_names"),
@@ -405,7 +402,8 @@ RUN = Command(
     modes=LIVE_MODES,
     examples=(
         ("run", "execute the run and look at its tensors"),
-        ("run -f has_inf_or_nan", "go on until something becomes nan or infinite"),
+        ("run -f", f"go on until something becomes nan or infinite ({RECOMMENDED})"),
+        ("run -f has_inf_or_nan", "stop at any nan or infinity, also at those of masks"),
         ("run -d /tmp/good", "go on until a run differs from the one of its number there"),
         ("run -k", "with --keep-dumps: keep every run of the program, for run -d and compare"),
         ("run -t 10", "nine runs undebugged, then one with the debugger"),
@@ -414,6 +412,10 @@ RUN = Command(
         ("run --node_name_filter hidden", "watch only the nodes of one scope"),
         ("run -t 10 --kind training", "PyTorch: the tenth optimizer step from now"),
     ),
+    details=f"-f without a name waits for {RECOMMENDED}: the first tensor that went bad though "
+    "its inputs were clean, and that reached a result, a gradient or a parameter. Masks of -inf "
+    "are passed over. has_inf_or_nan is better where every nan and infinity is a mistake, also "
+    "one that nothing depends on.",
 )
 
 RUN_INFO = Command(
@@ -472,9 +474,3 @@ INVOKE_STEPPER = Command(
 )
 
 COMMANDS = (RUN, RUN_INFO, ERROR, INVOKE_STEPPER, EXIT)
-
-_LOGO = r"""TTTTTT FFFF DDD  BBBB   GGG
-  TT   F    D  D B   B G
-  TT   FFF  D  D BBBB  G  GG
-  TT   F    D  D B   B G   G
-  TT   F    DDD  BBBB   GGG"""

@@ -46,18 +46,28 @@ _NOTHING = UserError(
 )
 
 
-def _tracks(context: Context) -> Tracks:
-    """What is followed, or was up to the run that is looked at; all of it is there to read."""
-    found = context.tracks if context.tracks is not None else context.run_info.tracks
+def _tracks(context: Context, names: Sequence[str] = ()) -> tuple[Tracks, str]:
+    """What is followed, or was up to the run that is looked at; all of it is there to read.
+
+    Args:
+        context: of the stop. Where it is about another rank, that rank's numbers are meant.
+        names: that are asked for: what only this rank follows is this rank's.
+
+    Returns:
+        The numbers, and whose they are, where there are several ranks: ``of rank 1``.
+    """
+    found, whose = context.numbers()
+    if context.tracks is not None and any(n not in (found or ()) for n in names):
+        found, whose = context.tracks, ""
     found = found if found is not None else Tracks()
     found.settle()
-    return found
+    return found, whose
 
 
 def _track(context: Context, arguments: argparse.Namespace) -> Result:
     text = " ".join(arguments.expression).strip()
     if not text and not arguments.norms and not arguments.delete:
-        return _list(context, _tracks(context))
+        return _list(*_tracks(context))
     if context.tracks is None:
         raise UserError("Nothing runs here that could be followed.", "plot shows what was.")
     if arguments.delete:
@@ -137,7 +147,7 @@ def _forget(tracks: Tracks, name: str) -> Toast:
     return Toast(f"{name} is followed no more.")
 
 
-def _list(context: Context, tracks: Tracks) -> Document:
+def _list(tracks: Tracks, whose: str) -> Document:
     if not tracks:
         return TextDocument(
             [
@@ -145,7 +155,7 @@ def _list(context: Context, tracks: Tracks) -> Document:
                 line(("The loss is, as soon as a run tells it (track -h).", "dim")),
             ]
         )
-    lines: list[Line] = [line(f"{len(tracks)} number(s) over runs:"), line()]
+    lines: list[Line] = [line(f"{len(tracks)} number(s) over runs{whose and f' {whose}'}:"), line()]
     width = min(max(map(len, tracks)), _LONGEST_NAME)
     for name in tracks:
         lines.append(_row(tracks[name], width))
@@ -171,7 +181,7 @@ def _row(series: Series, width: int) -> Line:
 
 
 def _plot(context: Context, arguments: argparse.Namespace) -> Result:
-    tracks = _tracks(context)
+    tracks, whose = _tracks(context, arguments.names)
     names = _names(tracks, arguments.names)
     points = {name: tracks[name].points() for name in names}
     if arguments.runs:
@@ -188,7 +198,7 @@ def _plot(context: Context, arguments: argparse.Namespace) -> Result:
         return Toast(f"{len(points)} scalar(s) written to {file}", "success")
     if not arguments.runs:
         runs = _extent(points.values())
-    return _picture(context, arguments, tracks, points, runs)
+    return _picture(context, arguments, tracks, points, runs, whose)
 
 
 def _names(tracks: Tracks, wanted: Sequence[str]) -> list[str]:
@@ -242,6 +252,7 @@ def _picture(
     tracks: Tracks,
     points: dict[str, Points],
     runs: tuple[int, int],
+    whose: str,
 ) -> Document:
     shown = [*points][:_MOST_CURVES]
     height = arguments.rows or _HEIGHTS.get(len(shown), _LEAST_HEIGHT)
@@ -265,7 +276,8 @@ def _picture(
         more = f"and {len(points) - len(shown)} more: plot NAME shows one, track lists them."
         parts.append(TextDocument([line(), line((more, "dim"))]))
     menu = _menu(arguments, runs, _extent(tracks[name].points() for name in points))
-    title = f"{', '.join(shown[:3])}{', ...' * (len(shown) > 3)}: runs {runs[0]} to {runs[1]}"
+    what = f"{', '.join(shown[:3])}{', ...' * (len(shown) > 3)}{whose and f' {whose}'}"
+    title = f"{what}: runs {runs[0]} to {runs[1]}"
     return ChainDocument(parts, title=title, menu=menu)
 
 

@@ -42,7 +42,7 @@ def loss_lines(tracks: Tracks | None, whose: str = "", width: int = 80) -> list[
 
     Args:
         tracks: the numbers over runs.
-        whose: they are, if of another process (``of rank 1``), whose curve can't be asked for.
+        whose: they are, where there are several ranks: ``of rank 1``.
         width: columns that the line may fill.
     """
     if tracks is None:
@@ -59,7 +59,7 @@ def loss_lines(tracks: Tracks | None, whose: str = "", width: int = 80) -> list[
         before = number_text(points.values[finite[-1]])
         words.append(Span(f", {before} at run {points.runs[finite[-1]]}"))
     head = Span(f"Loss {whose}:  " if whose else "Loss:  ", "bold")
-    tail = Span("") if whose else Span("plot", "link", Link(f"plot {LOSS}"))
+    tail = Span("plot", "link", Link(f"plot {LOSS}"))
     taken = sum(len(span.text) for span in (head, *words, tail)) + 4
     blocks = sparkline(points.values, min(max(width - taken, _LEAST), _MOST))
     return [line(head, *spark_spans(blocks), "  ", *words, "  ", tail)]

@@ -92,7 +92,20 @@ def tensors(context: Context, typed: str) -> Iterable[Candidate]:
     """The program's own names, dumped tensors (``node:slot``), and stored results."""
     dump = context.dump
     found = _by_scope(dump.tensor_names(), typed, _about_tensors(dump)) if dump is not None else []
-    return [*own_candidates(context, typed), *found, *stored(context, typed)]
+    found = [*own_candidates(context, typed), *found, *stored(context, typed)]
+    place = context.place.name
+    if dump is None or not (dump.by_tensor(place) or dump.by_node(place)):
+        return found
+    return _with_place(context, typed, found)
+
+
+def _with_place(context: Context, typed: str, found: list[Candidate]) -> list[Candidate]:
+    """Candidates, the current place first."""
+    name = context.place.name
+    if not name or not name.startswith(typed):
+        return found
+    text = quoted(name)
+    return [Candidate(text, "looked at"), *(each for each in found if each.text != text)]
 
 
 def stored(context: Context, typed: str) -> Iterable[Candidate]:
@@ -106,7 +119,8 @@ def nodes(context: Context, typed: str) -> Iterable[Candidate]:
     if dump is None:
         return ()
     own = own_candidates(context, typed)
-    return [*own, *_by_scope(dump.node_names(), typed, dump.op_type)]
+    found = [*own, *_by_scope(dump.node_names(), typed, dump.op_type)]
+    return _with_place(context, typed, found)
 
 
 def node_patterns(context: Context, typed: str) -> Iterable[Candidate]:

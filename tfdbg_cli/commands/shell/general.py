@@ -59,12 +59,14 @@ def command_help(command: Command) -> list[Line]:
 def _help(context: Context, arguments: argparse.Namespace) -> Result:
     if arguments.command:
         wanted = arguments.command
+        if wanted == "keys":
+            return UiRequest("keys")
         found = context.registry.lookup(wanted, context.mode)
         if found is None:
             if wanted in context.settings.aliases:
                 return Toast(f"{wanted} is an alias of: {context.settings.aliases[wanted]}")
             found = context.registry.get(wanted, context.mode)  # says what is wrong
-        return TextDocument(command_help(found), title=f"help: {found.name}")
+        return _help_page(command_help(found), f"help: {found.name}")
     lines = [
         line(("tfdbg_cli", "bold"), f" {__version__}: find the operation that made the first NaN"),
         line(),
@@ -91,7 +93,13 @@ def _help(context: Context, arguments: argparse.Namespace) -> Result:
         line(),
         line("help COMMAND says more, with examples. Tab completes commands, options and names."),
     ]
-    return TextDocument(lines, title="help")
+    return _help_page(lines, "help")
+
+
+def _help_page(lines: list[Line], title: str) -> TextDocument:
+    document = TextDocument(lines, title=title)
+    document.kind = "help"
+    return document
 
 
 #: What a command line may hold besides commands, with a few words on it.

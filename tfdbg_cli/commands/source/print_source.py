@@ -6,6 +6,7 @@ import argparse
 from dataclasses import replace
 
 from tfdbg_cli.commands.context import DUMP_MODES, TENSOR_MODES, Context, compile_regex, need_graph
+from tfdbg_cli.commands.graph.node_info import find_node
 from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import ListCommand, chosen_columns, order_arguments
@@ -34,7 +35,8 @@ from tfdbg_cli.common.documents import (
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.elements import node_name_of
-from tfdbg_cli.dumps.sources import is_library_path
+from tfdbg_cli.dumps.sources import is_library_path, own_frame
+from tfdbg_cli.filters.cause_ops import forward_node
 
 __all__ = ["COMMANDS"]
 
@@ -227,7 +229,12 @@ def _text_of(dump: Dump, path: str, entry: SourceFile | None) -> tuple[dict[int,
 def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     files = source_files(dump)
-    path = resolve_source(dump, files, arguments.source_file_path)
+    asked = arguments.source_file_path
+    if not asked:
+        asked, begin = _current_line(context, dump)
+        if arguments.line_begin == 1:
+            arguments.line_begin = begin
+    path = resolve_source(dump, files, asked)
     entry = files.get(path)
     text, notes = _text_of(dump, path, entry)
     shown = Shown(
@@ -255,6 +262,15 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     document = ChainDocument(parts, f"source: {path}", menu, initial_line=initial)
     document.steps, document.kind = "bad line", "source"
     return document
+
+
+def _current_line(context: Context, dump: Dump) -> tuple[str, int]:
+    """File and line of the node of the current place."""
+    node = find_node(context, need_graph(dump), context.here("FILE").name)
+    frame = own_frame((forward_node(need_graph(dump), node) or node).frames or ())
+    if frame is None:
+        raise UserError(f'No line of the program is known for "{node.name}".', "ls lists files.")
+    return frame.file, frame.line
 
 
 def _line_numbers(text: str) -> frozenset[int]:
@@ -314,8 +330,9 @@ PRINT_SOURCE = Command(
     (
         Argument(
             ("source_file_path",),
-            "path, or its last part",
+            "path, or its last part; none: the line of the current place",
             "FILE",
+            nargs="?",
             complete=completers.source_files,
         ),
         Argument(("-t", "--tensors"), "name the dumped tensors instead of the nodes"),

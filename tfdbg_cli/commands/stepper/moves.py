@@ -20,6 +20,7 @@ from tfdbg_cli.commands.stepper.screens import (
 )
 from tfdbg_cli.common.documents import TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.filters.builtin import RECOMMENDED
 from tfdbg_cli.stepping.breakpoints import Breakpoint
 from tfdbg_cli.stepping.walk import Halt
 
@@ -258,7 +259,12 @@ BREAK = Command(
             complete=_nodes,
         ),
         Argument(
-            ("-f", "--filter"), "a tensor filter", "FILTER", default="", complete=completers.filters
+            ("-f", "--filter"),
+            f"a tensor filter; without a name: {RECOMMENDED}",
+            "FILTER",
+            default="",
+            complete=completers.filters,
+            implied=RECOMMENDED,
         ),
         Argument(
             ("-fenn", "--filter_exclude_node_names"),
@@ -270,7 +276,7 @@ BREAK = Command(
     modes=STEPPER_MODES,
     examples=(
         ("break Softmax", "before the node, and before nodes of that type"),
-        ("b -f has_inf_or_nan", "before the op that would read the first bad tensor"),
+        ("b -f", "before the op that would read the first bad tensor"),
         ("b", "list them"),
     ),
 )

@@ -92,7 +92,7 @@ def _window(walk: Walk) -> list[Line]:
     if walk.next is None:
         lines.append(line(("--> the end of the run", "bold")))
     elif walk.stepper.is_open_ended:
-        lines.append(line(("    … what comes then, the program decides", "dim")))
+        lines.append(line(("    … after that, the program is on its own", "dim")))
     return lines
 
 
@@ -140,7 +140,7 @@ def _ways(context: Context) -> list[Line]:
     ways = (
         ("step", "do the next node; step -t 5: the next five; step -b: undo the last one"),
         (f"cont {next_node}", "go on to a node or tensor; cont: to a breakpoint or the end"),
-        ("break -f has_inf_or_nan", "stop before the first op that reads a bad tensor"),
+        ("break -f", "stop before the first op that reads a bad tensor"),
         ("override TENSOR EXPRESSION", "change a value; diff shows what came of it"),
         (
             "exit",

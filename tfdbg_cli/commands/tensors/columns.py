@@ -357,17 +357,21 @@ def columns(text: str) -> tuple[Shown, ...]:
     return found if has_name else (*found, Shown("name"))
 
 
-def default_columns(width: int, longest: int = 0, sort_by: str = "time") -> tuple[Shown, ...]:
+def default_columns(
+    width: int, longest: int = 0, sort_by: str = "time", *, has_times: bool = True
+) -> tuple[Shown, ...]:
     """As many columns as fit beside the names.
 
     Args:
         width: of the screen.
         longest: characters of the longest name.
         sort_by: a column that is shown in any case, unless it is the default.
+        has_times: whether the tensors came at more than one time.
     """
     numbers = ("min", "max", "mean") if width >= WIDE else ()
     # What must not be pushed off the screen is the name.
-    for few in ((*_ALWAYS, *numbers), _ALWAYS, *_NARROW):
+    for names_of in ((*_ALWAYS, *numbers), _ALWAYS, *_NARROW):
+        few = tuple(name for name in names_of if has_times or name != "time")
         names = few if sort_by in ("time", "name", *few) else (*few, sort_by)
         taken = sum(_BY_NAME[name].width + 1 for name in names) + _HEALTH_GROWS
         if taken + min(longest, _NAME_ROOM) <= width:

@@ -100,6 +100,7 @@ EVAL = Command(
         ("eval `/device:GPU:0:hidden/Relu:0:DebugIdentity`", "by device and debug op"),
         ("eval -o before \"fetches['loss']\"", "store a fetch, to compare it at the next stop"),
         ("eval fetches['loss']-before", "use what was stored"),
+        ("eval _.max()", "_ is the tensor that was last looked at"),
         ("eval", "list what is stored"),
     ),
     details=(
@@ -107,7 +108,8 @@ EVAL = Command(
         "(PyTorch) of a variable of the program's that run_info lists, like `loss`. The "
         "device may be short, like /device:CPU:0; the execution counts from 0, from the end where "
         "it is negative. Backticks inside Python strings are literal.\n\n"
-        "Names: np, stored results, and the run's fetches and feeds by name, with or without :0: "
+        "Names: _ (the tensor of the current place), np, stored results, and the run's fetches and "
+        "feeds by name, with or without :0: "
         "fetches['loss'], feeds['x:0']; selected has what select has chosen, by name. They are "
         "read when they are used.\n\n"
         "The expression is run by Python as it is: it can do what your program can do."

@@ -144,8 +144,8 @@ def evaluate(context: Context, text: str, execution: int | None = None) -> Any:
     """The value of an expression.
 
     Its names are ``np``, ``fetches``, ``feeds``, ``selected``, what ``eval -o`` has stored,
-    Python's built-in functions, and references in backticks (see `references`). Python runs it as
-    it is. Warnings are not shown.
+    Python's built-in functions, ``_`` for the tensor of the current place, and references in
+    backticks (see `references`). Python runs it as it is. Warnings are not shown.
 
     Args:
         context: where the values are.
@@ -189,6 +189,8 @@ def _evaluate(
     try:
         with unwarned(), np.errstate(all="ignore"):
             code = compile(template.code, "<expression>", "eval")
+            if "_" in code.co_names and "_" not in namespace:
+                namespace["_"] = _current_tensor(context, execution)
             return eval(code, namespace)
     except (UserError, PassedOn):
         raise
@@ -205,6 +207,13 @@ def _evaluate(
     except (Exception, SystemExit) as error:
         message = template.in_words_of_user(one_line(error)).rstrip(".")
         raise UserError(f"{failed}: {message}.", _index_hint(error, names)) from error
+
+
+def _current_tensor(context: Context, execution: int | None) -> Any:
+    """The value of the current place."""
+    name, number = context.here("A tensor for _")
+    (reference,) = parse_template(f"`{name}`").references.values()
+    return reference_value(context, reference, number if execution is None else execution)
 
 
 def _shortened(text: str, limit: int = 40) -> str:

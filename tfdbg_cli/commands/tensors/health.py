@@ -8,6 +8,7 @@ from typing import Any
 
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.units import execution_word
 from tfdbg_cli.common.documents import Link, Span
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.tensors.statistics import Health
@@ -50,7 +51,9 @@ class TensorHealth:
     def name(self, datum: Datum) -> Span:
         """The tensor's name with the number of its dump if it has several, as a link."""
         number = self.facts.number(datum)
-        text = datum.tensor_name + ("" if number is None else f" (dump {number})")
+        text = datum.tensor_name
+        if number is not None:
+            text += f" ({execution_word(self.facts.dump)} {number})"
         return Span(text, "link", self.link(datum))
 
     def words(self, datum: Datum) -> list[Span]:

@@ -25,7 +25,9 @@ from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.table import TensorTable
 from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
+from tfdbg_cli.common.traits import traits_of
 from tfdbg_cli.dumps.dump import Datum, Dump, bound, is_only_nonfinite
+from tfdbg_cli.filters.builtin import RECOMMENDED
 from tfdbg_cli.filters.origins import left_out
 
 __all__ = ["COMMANDS", "LIST_TENSORS", "passing"]
@@ -65,16 +67,19 @@ def passing(context: Context, arguments: argparse.Namespace) -> _Selection:
     dump = context.need_dump()
     if arguments.filter_exclude_node_names and not arguments.tensor_filter:
         raise UserError("-fenn is valid only together with -f FILTER.")
-    node = _regex(arguments.node_name_filter, "-n")
-    op = _regex(arguments.op_type_filter, "-t")
-    dtype = _regex(arguments.dtype, "--dtype")
-    exclude = _regex(arguments.filter_exclude_node_names, "-fenn")
+    options = ("node_name_filter", "op_type_filter", "dtype", "filter_exclude_node_names")
+    node, op, dtype, exclude = (
+        _regex(getattr(arguments, option), flag)
+        for option, flag in zip(options, ("-n", "-t", "--dtype", "-fenn"), strict=True)
+    )
     predicate = None
     if arguments.tensor_filter:
         predicate = context.filters.predicate(arguments.tensor_filter)
         if (known := _found_before(context, arguments)) is not None:
             return known
     data, seen = _without_views(context, arguments)
+    if predicate is None and not (arguments.views or arguments.selected):
+        seen = _listed(dump, seen)
     hidden = len(data) - len(seen)
     failures: list[str] = []
 
@@ -119,6 +124,21 @@ def passing(context: Context, arguments: argparse.Namespace) -> _Selection:
         except Exception as error:
             failed(datum, error)
     return _Selection(found, hidden, failures)
+
+
+def _listed(dump: Dump, data: Sequence[Datum]) -> Sequence[Datum]:
+    """Those of tensors that a list holds where nothing is searched for."""
+    unlisted = _unlisted(dump)
+    if not unlisted:
+        return data
+    return [datum for datum in data if dump.op_type(datum.node_name) not in unlisted]
+
+
+def _unlisted(dump: Dump) -> frozenset[str]:
+    """Op types that lists leave out where nothing is searched for."""
+    info = dump.run_info()
+    traits = traits_of(info.engine) if info is not None else None
+    return traits.unlisted if traits is not None else frozenset()
 
 
 def _found_before(context: Context, arguments: argparse.Namespace) -> _Selection | None:
@@ -174,6 +194,8 @@ def _header(dump: Dump, arguments: argparse.Namespace, selection: _Selection) ->
     failures = selection.failures
     if selection.hidden and not arguments.tensor_filter:
         views = "1 view" if selection.hidden == 1 else f"{selection.hidden} views"
+        if _unlisted(dump):
+            views = f"{selection.hidden} constants, shapes and views"
         again = f"{_written(arguments).again} --views"
         header[0] = line((header[0].text, "bold"), " ", (f"({views} hidden)", "dim", again))
     for what, regex in (
@@ -290,7 +312,9 @@ _DETAILS = "\n".join(
         "Sorting by one of them computes it for every tensor of the list.",
         "",
         "PyTorch: tensors that share the elements of another one (x.t(), x.view(-1)) are left out",
-        "without --views. The nodes are there in any case: li and lo pass through them.",
+        "without --views. The nodes are there in any case: li and lo pass through them. Of traced",
+        "functions of TensorFlow 2 constants, shapes and reshaped tensors are left out as well,",
+        "where nothing is searched for.",
         "",
         "The original's keys timestamp, dump_size and tensor_name mean time, size and name.",
     ]
@@ -305,10 +329,11 @@ LIST_TENSORS = Command(
     (
         Argument(
             ("-f", "--tensor_filter"),
-            "only tensors that pass this filter",
+            f"only tensors that pass this filter; without a name: {RECOMMENDED}",
             "FILTER",
             default="",
             complete=completers.filters,
+            implied=RECOMMENDED,
         ),
         Argument(
             ("-fenn", "--filter_exclude_node_names"),
@@ -341,7 +366,10 @@ LIST_TENSORS = Command(
         ),
         Argument(("-r", "--reverse"), "in descending order"),
         Argument(("--selected",), "only those that select has chosen"),
-        Argument(("--views",), "PyTorch: also what shares the elements of another tensor"),
+        Argument(
+            ("--views",),
+            "also what shares the elements of another tensor; Keras: constants and shapes, too",
+        ),
         JSON_ARGUMENT,
     ),
     modes=TENSOR_MODES,

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from tfdbg_cli.commands.context import TENSOR_MODES, Context
+from tfdbg_cli.commands.context import TENSOR_MODES, Context, Place
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -18,7 +18,7 @@ from tfdbg_cli.commands.tensors.values import (
     value_arguments,
     value_document,
 )
-from tfdbg_cli.commands.units import bytes_text, node_menu
+from tfdbg_cli.commands.units import bytes_text, execution_word, node_menu, watch_name
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
@@ -85,14 +85,15 @@ def _choose_dump(
     dump: Dump, name: str, data: list[Datum], arguments: argparse.Namespace
 ) -> Document:
     shown, t0 = data[0].tensor_name, dump.t0()
-    lines = [line(f'Tensor "{shown}" generated {len(data)} dumps:')]
+    word = execution_word(dump)
+    lines = [line(f'Tensor "{shown}" generated {len(data)} {word}s:')]
     for number, datum in enumerate(data):
         when = f"{(datum.timestamp - t0) / 1000:.3f} ms"
         command = f"print_tensor {quoted(name)} -n {number}{option_words(arguments)}"
-        lines.append(line(f"#{number} [{when}] ", (datum.watch_key, "link", command)))
+        lines.append(line(f"#{number} [{when}] ", (watch_name(dump, datum), "link", command)))
     lines += [
         line(),
-        line("You can use the -n (--number) flag to specify which dump to print."),
+        line(f"You can use the -n (--number) flag to specify which {word} to print."),
         line(f"For example: print_tensor {quoted(name)} -n 0"),
     ]
     return TextDocument(lines, menu=node_menu(dump, data[0].node_name, "print_tensor"))
@@ -133,11 +134,15 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         if arguments.tensor_name:
             raise UserError("pt takes a tensor, or --selected.", "select adds to what is selected.")
         return _print_selected(context, arguments)
-    if not arguments.tensor_name:
-        raise UserError("print_tensor: TENSOR[SLICE] is required, or --selected.", "lt lists them.")
     dump, names = context.need_dump(), context.names
+    typed = arguments.tensor_name or ""
+    if not typed or typed.startswith("["):
+        place = context.here("TENSOR[SLICE]")
+        typed = place.name + typed
+        if arguments.number is None:
+            arguments.number = place.number
     name, slicing = split_slice(
-        arguments.tensor_name,
+        typed,
         lambda text: _is_dumped(dump, text) or is_own_name(context, text) or text in names,
     )
     name, number = parse_execution(name)  # as lists write it
@@ -157,19 +162,26 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         return _choose_dump(dump, name + slicing, found, arguments)
     tensor = f"tensor {found[0].tensor_name}"
     datum = found[check_number(arguments.number, len(found), tensor, "generated one dump")]
+    context.place = Place(datum.tensor_name, arguments.number)
     return value_document(
         context,
         dump.value(datum),
         arguments,
         name=datum.tensor_name,
-        suffix=f":{datum.debug_op}",
-        which=f" (dump #{found.index(datum)} of {len(found)})" if len(found) > 1 else "",
+        suffix=watch_name(dump, datum).removeprefix(datum.tensor_name),
+        which=_which(dump, found.index(datum), len(found)) if len(found) > 1 else "",
         slicing=slicing,
         dtype=datum.dtype,
         notes=_notes(context, datum),
         menu=node_menu(dump, datum.node_name, "print_tensor"),
         command=f"pt {quoted(datum.tensor_name + slicing)}{_number(arguments)}",
     )
+
+
+def _which(dump: Dump, number: int, count: int) -> str:
+    """Which one of several values is shown."""
+    word = execution_word(dump)
+    return f" ({word} {'#' if word == 'dump' else ''}{number} of {count})"
 
 
 def _number(arguments: argparse.Namespace) -> str:
@@ -185,7 +197,7 @@ PRINT_TENSOR = Command(
     (
         Argument(
             ("tensor_name",),
-            "node:slot, with a slice if you like: hidden/Relu:0[0:5, -1]",
+            "node:slot, with a slice if you like: hidden/Relu:0[0:5, -1]; none: the current place",
             "TENSOR[SLICE]",
             nargs="?",
             complete=completers.tensors,
@@ -197,6 +209,7 @@ PRINT_TENSOR = Command(
     examples=(
         ("pt hidden/Relu:0", "the value; big ones with ellipses"),
         ("pt hidden/Relu:0[0:5, ::-1]", "a slice, as in NumPy"),
+        ("pt [0]", "a slice of the tensor that was last looked at"),
         (
             "pt hidden/Relu:0[_ > 3]",
             "the elements for which an expression is true; _ is the tensor",

@@ -91,7 +91,11 @@ class TensorTable(TableDocument):
         if written.chosen:
             shown = columns(written.chosen)
         else:
-            shown = default_columns(width, self._longest(), written.sort_by)
+            data = facts.dump.data()
+            has_times = not data or data[-1].timestamp != facts.dump.t0()
+            shown = default_columns(
+                width, self._longest(), written.sort_by, has_times=has_times or len(data) == 1
+            )
         self._columns = [column_of(each.name) for each in shown]
         # What was asked to be so wide, or stays in sight, doesn't grow.
         self._fixed = [each.width > 0 or each.is_frozen for each in shown]

@@ -17,6 +17,7 @@ from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Profile, place_of
 from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter, Watch
+from tfdbg_cli.engines.kit.levels import CHECKED
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
 from tfdbg_cli.engines.onnx.graph import nodes_of
 from tfdbg_cli.engines.onnx.install import plain_run, straight
@@ -36,7 +37,6 @@ __all__ = ["OnnxAdapter"]
 
 #: Settings of ``level`` at which a run is looked at by its outputs alone while `run -f` waits.
 _OUTPUTS = ("auto", "modules")
-_NONFINITE = "has_inf_or_nan"
 
 
 class OnnxAdapter(SessionAdapter):
@@ -219,7 +219,7 @@ class OnnxAdapter(SessionAdapter):
         is_light = self._is_light(request, watch)
         if self._setting("results") != "twin" or not request.gives_arrays:
             return None
-        if watch.filter_name == _NONFINITE and self._setting("level") in _OUTPUTS:
+        if watch.filter_name in CHECKED and self._setting("level") in _OUTPUTS:
             return None  # it isn't run
         with straight():
             model, twin = self.model(), self.twin()
@@ -242,7 +242,7 @@ class OnnxAdapter(SessionAdapter):
         model = self.model()
         return (
             model is not None
-            and watch.filter_name == _NONFINITE
+            and watch.filter_name in CHECKED
             and not (watch.node_name or watch.op_type or watch.tensor_dtype or request.unknown)
             # What is drawn is drawn once, and bodies are run by what their nodes were given.
             and not (model.random or any(node.body for node in model.nodes))
@@ -250,7 +250,7 @@ class OnnxAdapter(SessionAdapter):
 
     def _nothing_bad(self, request: Request, watch: Watch, outputs: Mapping[str, Any]) -> bool:
         """Whether a run that waits for something bad has none, told without a dump."""
-        if watch.filter_name != _NONFINITE or not self._is_clean(outputs, watch):
+        if watch.filter_name not in CHECKED or not self._is_clean(outputs, watch):
             return False
         if self._setting("level") in _OUTPUTS:
             return True

@@ -22,6 +22,7 @@ TRAITS = EngineTraits(
         ),
     ),
     has_hooks=True,
+    has_debug_ops=True,
     files="tfdbg_cli.engines.tensorflow.gfile:files_at",
     op_roles=OpRoles(
         placing=frozenset(

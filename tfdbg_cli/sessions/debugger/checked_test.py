@@ -69,9 +69,9 @@ class CheckedTests(Gate):
 
     def answer(self, context: Context, title: str, command: str, dump: str, said: Any) -> Any:
         if context.mode == "run-end" and command.startswith(("lt -f", "why -f")):
-            finding = self.find(context, title)
+            finding = self.find(context, title, self._allow)
             # Runs of other tests tell nothing of this one.
-            finding.story = [each for each in finding.story if not each.startswith("Loss:")]
+            finding.story = [each for each in finding.story if not each.startswith("Loss")]
             self.found.append(finding)
             is_over = isinstance(said, ExitChoice) and said.ends_program
             if is_over and self._quitting is not None:

@@ -349,7 +349,6 @@ class Debugger:
     def _stop(self, context: Context, title: str, title_role: str, initial_command: str) -> Any:
         self.waiting.end()
         self.stops += 1
-        context.is_first_stop = self.stops == 1
         context.is_printed = self.queue.batch
         context.extra["notes"], self._notes = self._notes, []
         service = CommandService(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.report.finding import Finding, find_in
+from tfdbg_cli.commands.report.finding import VERSION, Finding, find_in
 from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
@@ -83,9 +83,9 @@ class Gate:
         if len(self._predicates) > 1:
             registry.add(self.name, self._any)
 
-    def find(self, context: Context, title: str) -> Finding:
-        """What has passed at a stop."""
-        return find_in(context, self._predicates, title.partition(": ")[2])
+    def find(self, context: Context, title: str, allowed: str = "") -> Finding:
+        """What has passed at a stop, but for nodes in whose names ``allowed`` is found."""
+        return find_in(context, self._predicates, title.partition(": ")[2], allowed)
 
     def _any(self, datum: Datum, value: Any, dump: Dump) -> bool:
         """Passes where one of several filters does."""
@@ -182,6 +182,7 @@ class Gate:
             return self._junit()
         if self._options.format == "json":
             found = {
+                "version": VERSION,
                 "check": [*self._predicates],
                 "failed": self._count,
                 "findings": [each.record() for each in self._findings.values()],

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.report.finding import find_in
+from tfdbg_cli.commands.report.finding import find_in, head
 from tfdbg_cli.commands.shell.parsing import tokenize
 from tfdbg_cli.common.errors import UserError, message_of, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
@@ -74,20 +74,21 @@ class StopLog:
 
 
 def _record(context: Context, title: str, first_command: str, dump: str) -> dict[str, Any]:
-    run = title.partition(": ")[2]
-    found: dict[str, Any] = {"time": datetime.now(UTC).isoformat(timespec="milliseconds")}
-    uncaught = context.extra.get("uncaught")
+    run, info = title.partition(": ")[2], context.run_info
+    uncaught, error = context.extra.get("uncaught"), info.error
     if uncaught is not None:  # --post-mortem
         run = title.partition("; last run: ")[2]
+    time = datetime.now(UTC).isoformat(timespec="milliseconds")
+    found = {"time": time, **head(info.engine, run, info.number or info.call_count)}
+    if uncaught is not None:
         file, number = own_place(uncaught)
-        found |= {"stop": "uncaught", "run": run, "error": type(uncaught).__name__}
-        place = {"file": file, "line": number}
-        return {**found, "message": message_of(uncaught), **place, "dump": dump}
-    error = context.run_info.error
+        found |= {"stop": "uncaught", "dump": dump, "line": {"file": file, "line": number}}
+        said = {"type": type(uncaught).__name__, "message": message_of(uncaught), "op": ""}
+        return {**found, "error": said}
     if error is not None:
-        found |= {"stop": "error", "run": run, "error": error.type_name, "op": error.op_name}
-        place = {"file": error.file, "line": error.line}
-        return {**found, "message": error.message, **place, "dump": dump}
+        place = {"file": error.file, "line": error.line} if error.line else None
+        said = {"type": error.type_name, "message": error.message, "op": error.op_name}
+        return {**found, "stop": "error", "dump": dump, "line": place, "error": said}
     words = tokenize(first_command)
     parsed = context.registry.get(words[0].text, context.mode).parse(words[1:])
     filter_name = getattr(parsed, "tensor_filter", None) or ""
@@ -97,6 +98,4 @@ def _record(context: Context, title: str, first_command: str, dump: str) -> dict
         predicates = {}
     finding = find_in(context, predicates, run)
     finding.filter, finding.dump = filter_name, dump
-    record = finding.record()
-    del record["story"]  # why, advice, line and inputs tell it
-    return {**found, "stop": "filter", **record}
+    return {**found, "stop": "filter", **finding.record()}

@@ -18,6 +18,7 @@ from tfdbg_cli.common.documents import ChainDocument, MenuItem, TextDocument, li
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.remote.shadow import place_of
+from tfdbg_cli.filters.builtin import RECOMMENDED
 from tfdbg_cli.sessions.offline.search import RunFilter, Search
 from tfdbg_cli.sessions.offline.survey import Survey, SurveyedRun
 from tfdbg_cli.sessions.offline.table import RUN_COLUMNS, RunTable, run_record, sorted_runs
@@ -232,7 +233,12 @@ def run_commands(survey: Survey, search: Search) -> tuple[Command, ...]:
 
     def filter_argument(summary: str) -> Argument:
         return Argument(
-            ("-f", "--tensor_filter"), summary, "FILTER", default="", complete=completers.filters
+            ("-f", "--tensor_filter"),
+            f"{summary}; without a name: {RECOMMENDED}",
+            "FILTER",
+            default="",
+            complete=completers.filters,
+            implied=RECOMMENDED,
         )
 
     return (
@@ -260,7 +266,7 @@ def run_commands(survey: Survey, search: Search) -> tuple[Command, ...]:
             modes=_MODES,
             examples=(
                 ("runs", "all runs: when, of what, how many tensors, how many with nan or inf"),
-                ("runs -f has_inf_or_nan", "only the bad ones, with the first bad tensor of each"),
+                ("runs -f", "only the bad ones, with the first bad tensor of each"),
                 ("runs -s health -r", "those with the most bad tensors first"),
                 ("runs --json", "for other programs"),
             ),
@@ -290,8 +296,8 @@ def run_commands(survey: Survey, search: Search) -> tuple[Command, ...]:
             examples=(
                 ("use 3", "the run with this number"),
                 ("use prev", "the run before this one"),
-                ("use -f has_inf_or_nan", "the first run in which something was nan or infinite"),
-                ("use next -f has_inf_or_nan", "the one after that"),
+                ("use -f", "the first run in which something was nan or infinite"),
+                ("use next -f", "the one after that"),
             ),
         ),
     )

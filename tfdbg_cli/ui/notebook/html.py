@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from html import escape
+from itertools import groupby
 
+from tfdbg_cli.commands.table import TableRow
 from tfdbg_cli.common.documents import Line, Span
 from tfdbg_cli.ui.inks import css_of
 
@@ -40,8 +42,9 @@ _STYLES = {
     "definition": _BOLD,
     "builtin": _GREEN,
     "source": _BOLD,
-    "logo": f"{_BLUE};{_BOLD}",
 }
+# A notebook's own tables are set in its text font, to the right, and striped.
+_CELL = "font-family:monospace;white-space:pre;padding:0 1.5em 0 0;text-align:{}"
 _LINK = "text-decoration:underline dotted"
 _PAGE = "margin:0;padding:0;line-height:1.3;white-space:pre;overflow-x:auto"
 _TITLES = {"error": _RED, "": ""}
@@ -85,7 +88,45 @@ def to_html(
     if title:
         color = _TITLES.get(title_role, "")
         parts.append(f'<div style="{_BOLD};{color}">{escape(title)}</div>')
-    body = "\n".join("".join(_span(span, prefix) for span in made.spans) for made in lines)
-    if body:
-        parts.append(f'<pre style="{_PAGE}">{body}</pre>')
+    for is_table, group in groupby(lines, lambda made: isinstance(made, TableRow)):
+        if is_table:
+            rows = [made for made in group if isinstance(made, TableRow)]
+            parts.append(_table(rows, prefix))
+        else:
+            body = "\n".join(_spans(made.spans, prefix) for made in group)
+            parts += [f'<pre style="{_PAGE}">{body}</pre>'] if body else []
     return "\n".join(parts)
+
+
+def _spans(spans: Iterable[Span], prefix: str) -> str:
+    return "".join(_span(span, prefix) for span in spans)
+
+
+def _table(rows: list[TableRow], prefix: str) -> str:
+    """Rows as a table. The first one holds the heads, but for a list that goes on from above."""
+    has_heads = not any(map(str.isdigit, rows[0].text))
+    # Columns of numbers end at one place and begin at several.
+    ends = [{row.places[at][1] for row in rows[has_heads:]} for at in range(len(rows[0].places))]
+    starts = [{row.places[at][0] for row in rows[has_heads:]} for at in range(len(ends))]
+    written = []
+    for row in rows:
+        is_head = has_heads and row is rows[0]
+        tag = "th" if is_head else "td"
+        cells = []
+        for at, place in enumerate(row.places):
+            side = "right" if len(ends[at]) == 1 and len(starts[at]) > 1 else "left"
+            text = _spans(_cut(row, *place), prefix)
+            cells.append(f'<{tag} style="{_CELL.format(side)}">{text}</{tag}>')
+        written.append(f"<tr>{''.join(cells)}</tr>")
+    body = "\n".join(written)
+    return f'<div style="overflow-x:auto"><table class="tfdbg-list">\n{body}\n</table></div>'
+
+
+def _cut(row: Line, start: int, stop: int) -> Iterator[Span]:
+    """The spans of a stretch of a line."""
+    at = 0
+    for span in row.spans:
+        text = span.text[max(start - at, 0) : max(stop - at, 0)]
+        if text:
+            yield span._replace(text=text)
+        at += len(span.text)

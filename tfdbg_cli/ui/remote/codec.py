@@ -152,7 +152,7 @@ def encode_document(document: Document, number: int) -> dict[str, Any]:
 
 
 def encode_reply(
-    reply: Reply, register: Callable[[Document], int], settings: Mapping[str, Any]
+    reply: Reply, register: Callable[[Document], int], settings: Mapping[str, Any], prompt: str
 ) -> dict[str, Any]:
     """A Reply.
 
@@ -160,6 +160,7 @@ def encode_reply(
         reply: which.
         register: makes the number of its Document.
         settings: those that the command changed.
+        prompt: after the command.
     """
     document, question = reply.document, reply.question
     return {
@@ -176,6 +177,7 @@ def encode_reply(
         else [_cut(question.text), [list(choice) for choice in question.choices]],
         "rest": list(reply.rest),
         "settings": dict(settings),
+        "prompt": prompt,
     }
 
 

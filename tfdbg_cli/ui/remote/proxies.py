@@ -100,6 +100,7 @@ class RemoteService:
             for name, value in dict(data["settings"]).items():
                 if isinstance(value, str | int):
                     self.settings.override(str(name), value)
+            self.prompt = printable(str(data["prompt"]))
             if data["document"] is None:
                 self._connection.looks += 1
             return _with_document(reply, self._connection, data["document"])

@@ -127,7 +127,7 @@ class RequestHandler:
     def _run(self, text: str, width: int) -> tuple[dict[str, Any], Leave | None]:
         self._settings.clear()
         reply: Reply = self._service.run(text, width)
-        result = codec.encode_reply(reply, self._shelf.add, self._settings)
+        result = codec.encode_reply(reply, self._shelf.add, self._settings, self._service.prompt)
         return {"result": result}, reply.leave
 
     def _complete(self, text: str, cursor: int) -> dict[str, Any]:

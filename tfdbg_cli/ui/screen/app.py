@@ -350,6 +350,8 @@ class App(Commander):
                 self._mouse_request(request.argument)
             elif request.name == "pdb":
                 self._ask_python()
+            elif request.name == "keys":
+                self.push(self.state.keys.document(), "(keys)", once=True)
             elif request.name == "link":
                 raise UserError("The full screen shows its links.", "Tab and Enter follow them.")
         except UserError as error:

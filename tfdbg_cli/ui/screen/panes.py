@@ -60,15 +60,16 @@ class Pane:
         return self.kind in KINDS
 
     def next_kind(self) -> str:
-        """Show something else from now on, and remember that; returns what."""
+        """Show something else until the program's end; returns what."""
         kinds = ("off", *KINDS)
         after = kinds[(kinds.index(self.kind) + 1) % len(kinds)] if self.kind in kinds else "off"
-        self._state.service.settings.set("pane", after, keeps=True)
+        self._state.service.settings.override("pane", after)
         return after
 
     def lay_out(self, view: View, columns: int, rows: int) -> int:
         """The columns that it takes beside a view: none where there is no room, or no list."""
         is_there = self.is_on and columns >= _COLUMNS and rows >= _ROWS
+        is_there = is_there and view.document.kind != "verdict"  # it has the whole width
         self.columns = columns * 9 // 20 if is_there and view.document.tables else 0
         if not self.columns:
             self.wanted = ""

@@ -423,7 +423,9 @@ class View:
         """
         here = self.cursor.current
         start = here[1].indices if here else self._stepped
-        if self.document.kind and (self.match is None or not self.top <= self.match < self.bottom):
+        if self.document.kind == "source" and (
+            self.match is None or not self.top <= self.match < self.bottom
+        ):
             start = self._first_indices(direction)
         found = self.document.step(start, direction)
         if found is None:

@@ -13,6 +13,7 @@ from tfdbg_cli.ui.screen.input.commander import Commander
 from tfdbg_cli.ui.screen.input.editor import LineEditor, Recalled
 from tfdbg_cli.ui.screen.input.element_actions import ElementActions
 from tfdbg_cli.ui.screen.input.palette import palette_of
+from tfdbg_cli.ui.screen.input.places import page_places, places
 from tfdbg_cli.ui.screen.input.table_actions import TableActions
 from tfdbg_cli.ui.screen.view import View
 
@@ -90,7 +91,9 @@ class Actions:
             "menu_left": lambda: self._move_in_menu(-1),
             "menu_right": lambda: self._move_in_menu(1),
             "menu_run": self._run_menu,
-            "show_keys": lambda: self._app.push(self.state.keys.document(), "(keys)", once=True),
+            "show_keys": self._show_keys,
+            "close_help": self._close_help,
+            "close_pane": self._close_pane,
             "show_details": self._show_details,
             "show_output": self._show_output,
             "show_in_pager": self._app.show_in_pager,
@@ -405,6 +408,21 @@ class Actions:
 
     # -- the rest
 
+    def _show_keys(self) -> None:
+        """The keys of this screen; from there, all of them."""
+        if self.state.view is not None and self.state.view.command == "(keys)":
+            self._app.push(self.state.keys.document(), "(keys)", once=True)
+            return
+        here = dict.fromkeys([*page_places(self.state), *places(self.state)])
+        self._app.push(self.state.keys.document_of(here), "(keys)", once=True)
+
+    def _close_help(self) -> None:
+        if self.state.views.can_move(-1):
+            self._app.move_screen(-1)
+
+    def _close_pane(self) -> None:
+        self.state.service.settings.override("pane", "off")
+
     def _show_details(self) -> None:
         texts = self.state.details
         if not texts and self.state.last_message is not None:
@@ -414,6 +432,7 @@ class Actions:
             return
         details = [line(part) for text in texts for part in text.splitlines() or [""]]
         document = TextDocument(details, title="Details of the last message")
+        document.kind = "help"
         self._app.push(document, "(details)", once=True)
 
     def _show_output(self) -> None:
@@ -426,6 +445,7 @@ class Actions:
             return
         output = [line(part) for part in text.splitlines()]
         document = TextDocument(output, title="What the program printed at this stop")
+        document.kind = "help"
         self._app.push(document, "(program output)", once=True)
 
     def _toggle_mouse(self) -> None:

@@ -8,6 +8,7 @@ from tfdbg_cli.commands.reply import Toast
 from tfdbg_cli.ui.keys import Where, key_name
 from tfdbg_cli.ui.screen.input.actions import Actions
 from tfdbg_cli.ui.screen.input.commander import Commander
+from tfdbg_cli.ui.screen.input.places import clicked_place, places
 from tfdbg_cli.ui.screen.input.pointer import Pointer
 from tfdbg_cli.ui.screen.paint.cells import Target
 
@@ -36,38 +37,6 @@ class Controls:
         """The names of all actions."""
         return self._actions.names
 
-    def _places(self) -> tuple[Where, ...]:
-        if self.state.palette is not None:
-            return (Where.PALETTE, Where.EDIT)
-        if self.state.menu_at is not None:
-            return (Where.MENU, Where.ANYWHERE)
-        if self.state.page_mode:
-            view = self.state.view
-            places: tuple[Where, ...] = (Where.PAGE, Where.ANYWHERE)
-            if view is not None and "picture" in view.document.turns:
-                places = (Where.TENSOR, *places)
-            if view is not None and "closer" in view.document.turns:
-                places = (Where.MAP, *places)
-            if view is not None and view.cursor:
-                return (Where.ELEMENT, *places)
-            if view is not None and view.document.kind == "source":
-                places = (Where.SOURCE, *places)
-            return (Where.TABLE, *places) if view is not None and view.table else places
-        if self.state.prompt.is_searching:
-            return (Where.HISTORY, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
-        if self.state.clicked:
-            return (self._clicked_place,)
-        if not self.state.prompt.line.text:
-            return (Where.EMPTY, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
-        if self.state.prompt.completion is not None:
-            return (Where.CANDIDATES, Where.PROMPT, Where.EDIT, Where.ANYWHERE)
-        return (Where.PROMPT, Where.EDIT, Where.ANYWHERE)
-
-    @property
-    def _clicked_place(self) -> Where:
-        view = self.state.view
-        return Where.TABLE if view is not None and view.table else Where.ELEMENT
-
     def key(self, name: str) -> None:
         """A key was pressed: paste, question, table, text, in this order."""
         state = self.state
@@ -85,12 +54,12 @@ class Controls:
         if prefix and name == "esc":
             return
         name = prefix + name
-        if state.keys.is_prefix(name, self._places()):
+        if state.keys.is_prefix(name, places(state)):
             self._prefix = name + " "
             state.message = Toast(f"{key_name(name)} …")
             return
         state.clicked = self._moves_clicked(name)
-        action = state.keys.find(name, self._places())
+        action = state.keys.find(name, places(state))
         if action is None and name.startswith("meta ") and not prefix:
             # Esc and a key in quick succession come as one.
             self.key("esc")
@@ -121,7 +90,7 @@ class Controls:
             return False
         if not state.clicked and state.view.document.initial_element is None:
             return False
-        action = state.keys.find(name, (self._clicked_place,))
+        action = state.keys.find(name, (clicked_place(state),))
         return action not in {None, "leave_element", "leave_table"}
 
     def _letter(self, name: str) -> None:

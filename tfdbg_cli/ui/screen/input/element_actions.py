@@ -80,7 +80,10 @@ class ElementActions:
         """Show what is on the page otherwise."""
         view = self._state.view
         if view is None or way.partition(":")[0] not in view.document.turns:
-            self._state.message = Toast("This page shows no tensor of numbers.", "warning")
+            self._state.message = Toast(
+                "This page shows no tensor of numbers: pt NAME does. V opens the page in $PAGER.",
+                "warning",
+            )
             return
         try:
             with self._app.at_work():

@@ -9,6 +9,7 @@ import urwid
 
 from tfdbg_cli.common.documents import MenuItem
 from tfdbg_cli.ui.keys import Where
+from tfdbg_cli.ui.screen.input.places import hints
 from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip, text_width
 from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.screen.state import ScreenState
@@ -75,6 +76,9 @@ def _percent(view: View) -> str:
     return f"{100 * view.top / view.last_top:.2f}%"
 
 
+_SCROLL = "Scroll (PgUp/PgDn): "
+
+
 class _Item(NamedTuple):
     """A part of the status line that can be clicked; the least ``rank`` goes first."""
 
@@ -84,7 +88,7 @@ class _Item(NamedTuple):
 
 
 def status_row(state: ScreenState, width: int) -> Cells:
-    """How far the page is scrolled, what it shows of a tensor, the mouse, where to find help.
+    """How far the page is scrolled, what it shows of a tensor, and the keys of this screen.
 
     Only whole items are shown: what is least needed goes first where there is no room.
     """
@@ -92,7 +96,7 @@ def status_row(state: ScreenState, width: int) -> Cells:
     left: list[str] = []
     if view is not None:
         count = view.document.line_count
-        left.append(f"Scroll (PgUp/PgDn): {_percent(view)}" if width >= 44 else _percent(view))
+        left.append(_percent(view))
         if status := view.cursor.text() or view.table.text() or view.status():
             left.append(status)
         if count:
@@ -104,12 +108,13 @@ def status_row(state: ScreenState, width: int) -> Cells:
     while right and used + sum(text_width(item.text) + 3 for item in right) > width:
         right.remove(min(right, key=lambda item: item.rank))
     while len(left) > 1 and sum(text_width(text) + 3 for text in left) > width:
-        if len(left) == 2 and view is not None and left[0] != _percent(view):
-            left[0] = _percent(view)  # what the page shows is worth more than the words
-        elif len(left) == 2 and view is not None and view.cursor:
+        if len(left) == 2 and view is not None and view.cursor:
             left.pop(0)  # of what the cursor is on, the beginning is worth the most
         else:
             left.pop()
+    used = sum(text_width(text) + 3 for text in (*left, *(item.text for item in right)))
+    if view is not None and left[0] == _percent(view) and used + len(_SCROLL) <= width:
+        left[0] = _SCROLL + left[0]
     start = " " + " | ".join(left)
     end = sum(text_width(item.text) + 3 for item in right) - 2
     segments = [Segment(start + " " * max(width - text_width(start) - end, 1), "status")]
@@ -121,24 +126,29 @@ def status_row(state: ScreenState, width: int) -> Cells:
 
 
 def _right_items(state: ScreenState) -> list[_Item]:
+    """The keys of this screen, and what holds on every screen."""
     keys = state.keys
     items = []
     if state.program_printed:
         text = f"{keys.key_of('show_output', Where.ANYWHERE)}: program output"
-        items.append(_Item(text.removeprefix(": "), 4, "show_output"))
-    if state.view is not None and "picture" in state.view.document.turns:
-        key = keys.key_of("map", Where.TENSOR) if state.page_mode else ""
-        text = "numbers" if "closer" in state.view.document.turns else "map"
-        items.append(_Item(f"{key}: {text}" if key else text, -1, "map"))
+        items.append(_Item(text.removeprefix(": "), 103, "show_output"))
     if state.page_mode and state.view is not None and state.view.table:
-        items.append(_Item("TABLE (c leaves)", 3, "leave_table"))
+        items.append(_Item("TABLE (c leaves)", 101, "leave_table"))
     elif state.page_mode:
-        items.append(_Item("PAGE (: leaves)", 3, "to_prompt"))
+        items.append(_Item("PAGE (: leaves)", 101, "to_prompt"))
+    found = hints(state)
+    if found and not state.page_mode:
+        # The first of them says how to come to where they hold.
+        key = keys.key_of("to_page", Where.PROMPT)
+        if found[0].key != key:
+            found[0] = found[0]._replace(key=f"{key} {found[0].key}")
+    for rank, hint in enumerate(found):
+        items.append(_Item(f"{hint.key} {hint.word}", 50 - rank, hint.action))
     if key := keys.key_of("open_palette", Where.ANYWHERE):
-        items.append(_Item(f"{key}: find", 0, "open_palette"))
-    items.append(_Item("Mouse: ON" if state.mouse else "Mouse: OFF", 2, "toggle_mouse"))
+        items.append(_Item(f"{key}: find", 1, "open_palette"))
     if key := keys.key_of("show_keys", Where.ANYWHERE):
-        items.append(_Item(f"{key}: keys", 1, "show_keys"))
+        items.append(_Item(f"{key}: keys", 102, "show_keys"))
+    items.append(_Item("Mouse: ON" if state.mouse else "Mouse: OFF", 0, "toggle_mouse"))
     return items
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import urwid
 
@@ -44,6 +46,8 @@ class ProgressLine:
         self._modes = self._line_modes()
         self._wake = threading.Event()
         self._ended = False
+        self._writing = threading.RLock()
+        self._curses_begin: Callable[[], Any] | None = None
         try:
             self._thread = OwnThread(self._draw_on)
         except OSError:
@@ -59,6 +63,7 @@ class ProgressLine:
         self._ended = True
         self._wake.set()
         self._thread.join()
+        self._let_go_of_curses()
         self._withdraw()
         os.close(self._terminal)
 
@@ -70,13 +75,40 @@ class ProgressLine:
             self._wake.clear()
             if self._ended:
                 return
-            if not self._is_free():
+            self._take_curses()
+            with self._writing:
+                if not self._is_free():
+                    self._withdraw()
+                    due = time.monotonic() + _DELAY
+                elif is_wanted or time.monotonic() >= due:
+                    with contextlib.suppress(OSError):
+                        self._draw()
+                    due = time.monotonic() + _PERIOD
+
+    def _take_curses(self) -> None:
+        """Have the row go before the program's curses shows a screen.
+
+        The terminal brings back what was below that screen, and the program goes on there: a row
+        that was still up would be in its next line.
+        """
+        curses = sys.modules.get("_curses")
+        if curses is None or self._curses_begin is not None:
+            return
+        begin: Callable[[], Any] = curses.initscr
+        self._curses_begin = begin
+
+        @functools.wraps(begin)
+        def initscr() -> Any:
+            with self._writing:  # until it is up, which the thread then sees
                 self._withdraw()
-                due = time.monotonic() + _DELAY
-            elif is_wanted or time.monotonic() >= due:
-                with contextlib.suppress(OSError):
-                    self._draw()
-                due = time.monotonic() + _PERIOD
+                return begin()
+
+        curses.initscr = initscr  # type: ignore[attr-defined]
+
+    def _let_go_of_curses(self) -> None:
+        curses = sys.modules.get("_curses")
+        if curses is not None and self._curses_begin is not None:
+            curses.initscr = self._curses_begin  # type: ignore[attr-defined]
 
     def _is_free(self) -> bool:
         """Whether the terminal is in the hands and in the modes in which it was found."""

@@ -104,13 +104,52 @@ class _TerminalScreen(raw.Screen):
     thread, where no signal handlers can be set, Ctrl-Z is a mere key as well.
     """
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._typed: list[int] = []
+
     def start(self, *args: Any, **kwargs: Any) -> Any:
-        """Take the terminal, and the signal from Ctrl-C."""
+        """Take the terminal, and the signal from Ctrl-C.
+
+        Whoever types before the screen is up means the first prompt: urwid throws that away.
+        """
+        self._typed = self._typed_before()
         context = super().start(*args, **kwargs)
         self.interrupts(False)
         if threading.current_thread() is not threading.main_thread():
             self.tty_signal_keys(susp="undefined", fileno=self._term_input_file.fileno())
         return context
+
+    def _typed_before(self) -> list[int]:
+        """What was typed, unread so far; Enter need not have been pressed."""
+        descriptor = self._term_input_file.fileno()
+        if sys.platform == "win32" or not os.isatty(descriptor):
+            return []
+        import termios
+
+        before = termios.tcgetattr(descriptor)
+        modes = [*before[:6], [*before[6]]]
+        modes[3] &= ~(termios.ICANON | termios.ECHO)
+        modes[6][termios.VMIN] = modes[6][termios.VTIME] = 0  # reading waits for nobody
+        termios.tcsetattr(descriptor, termios.TCSANOW, modes)
+        try:
+            return list(os.read(descriptor, _MOST_TYPED))
+        finally:
+            termios.tcsetattr(descriptor, termios.TCSANOW, before)
+
+    def get_available_raw_input(self) -> list[int]:
+        """What is typed, after what was typed before."""
+        typed, self._typed = self._typed, []
+        return [*typed, *super().get_available_raw_input()]
+
+    def hook_event_loop(self, event_loop: Any, callback: Any) -> None:
+        """Have input reported; what was typed before is reported at once."""
+        super().hook_event_loop(event_loop, callback)
+        if self._typed:
+            event_loop.alarm(
+                0,
+                lambda: self.parse_input(event_loop, callback, self.get_available_raw_input()),
+            )
 
     def interrupts(self, on: bool) -> None:
         """Whether Ctrl-C is a signal."""
@@ -128,9 +167,12 @@ class _TerminalScreen(raw.Screen):
 
 
 _CTRL_C = 3
+_MOST_TYPED = 4096
 
 # What comes before the end of the process, and what urwid handles itself.
-_ENDING = {signal.SIGTERM, signal.SIGHUP}
+_ENDING = {
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
+}
 _URWIDS = {signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT}
 
 
@@ -217,6 +259,21 @@ def _screen_is_down() -> None:
         watchdog.down()
 
 
+def _ends_process(number: int) -> bool:
+    """Whether a signal would end the process, or call a handler of Python's.
+
+    `faulthandler.register` and libraries in C have handlers that Python knows nothing of.
+    """
+    if signal.getsignal(number) is not signal.SIG_DFL:
+        return callable(signal.getsignal(number))
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            caught = next(text for text in file if text.startswith("SigCgt:"))
+    except (OSError, StopIteration):  # not everywhere
+        return True
+    return not int(caught.split()[1], 16) >> number - 1 & 1
+
+
 def _ignore() -> None:
     """Before the loop runs, and after it, there is nobody to tell of a signal."""
 
@@ -226,8 +283,8 @@ class RealTerminal:
 
     The UI reads and writes duplicates of them; what the program prints meanwhile is held back and
     printed when the screen is gone. In the main thread SIGINT becomes a key (or interrupts the
-    command at work), SIGTERM and SIGHUP restore the terminal before they do what they did, and
-    handlers of the program's wait until nothing is being drawn.
+    command at work), SIGTERM, SIGHUP and SIGQUIT restore the terminal before they do what
+    they did, and handlers of the program's wait until nothing is being drawn.
     """
 
     def __init__(self, streams: Streams | None = None) -> None:
@@ -274,7 +331,7 @@ class RealTerminal:
         if self._in_main:
             for number in signal.valid_signals() - _URWIDS:
                 before = signal.getsignal(number)
-                ends = number in _ENDING and before is not signal.SIG_IGN
+                ends = number in _ENDING and _ends_process(number)
                 if number == signal.SIGINT or ends or callable(before):
                     self._handlers[number] = signal.signal(number, self._handle)
         return self

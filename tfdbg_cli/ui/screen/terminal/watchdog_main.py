@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import termios
+import time
 from typing import Any
 
 __all__ = ["main"]
@@ -30,6 +31,9 @@ RESTORE = (
 # the shell, has written last: leaving an alternate screen that isn't up would move it.
 CLEAR_ROW = b"\x1b7\x1b[r\x1b[999;1H\x1b[2K\x1b8"
 
+
+# For so long the terminal has one row less: whoever is at its prompt is told of both sizes.
+NUDGE = 0.05
 
 # How often it is looked whether the process is stopped, while it has a row.
 GLANCE = 0.1
@@ -90,6 +94,21 @@ def _restore(is_up: bytes, modes: list[Any], output: int | None) -> None:
             at += os.write(1, chunk)
 
 
+def _nudge() -> None:
+    """Have the shell draw its prompt again.
+
+    A shell knows of a death before this process does, and may have drawn its prompt on the
+    alternate screen. Shells draw it anew when the terminal gets another size.
+    """
+    with contextlib.suppress(OSError, termios.error):
+        rows, columns = termios.tcgetwinsize(1)
+        if rows > 1:
+            termios.tcsetwinsize(1, (rows - 1, columns))
+            time.sleep(NUDGE)
+            if termios.tcgetwinsize(1) == (rows - 1, columns):  # nobody else has changed it
+                termios.tcsetwinsize(1, (rows, columns))
+
+
 def main(channel_fd: int, pid: int, modes: str) -> None:
     """Leave the caller's children, and watch."""
     if os.fork():
@@ -102,6 +121,8 @@ def main(channel_fd: int, pid: int, modes: str) -> None:
         process = os.pidfd_open(pid)
     is_up, output = _watch(socket.socket(fileno=channel_fd), process, pid)
     _restore(is_up, ast.literal_eval(modes), output)
+    if is_up == UP:
+        _nudge()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,150 @@
+"""``why``: what went bad, at which line, why, and what became of it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+
+from tfdbg_cli.commands.context import TENSOR_MODES, Context, Place, compile_regex
+from tfdbg_cli.commands.graph.first_bad import origins_of
+from tfdbg_cli.commands.graph.verdict import first_origin, passing, verdict
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.reply import Toast
+from tfdbg_cli.commands.report.finding import Finding
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted, tokenize
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.tensors.list_tensors import LIST_TENSORS
+from tfdbg_cli.commands.wrapping import columns_of, wrapped
+from tfdbg_cli.common.documents import ChainDocument, Document, Line, TextDocument, line
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.filters.builtin import has_inf_or_nan
+from tfdbg_cli.filters.causes import ADVICE, cause_of
+from tfdbg_cli.filters.lineage import TensorLineage
+from tfdbg_cli.filters.origins import began_here, origin_of_nonfinite
+
+__all__ = ["COMMANDS"]
+
+_INDENT = 7
+
+_MEANT = (
+    "No op made a bad value from clean inputs: what is bad is intended (a mask), or is memory from "
+    "before the run, or reached no result."
+)
+
+
+def _first_of_all(dump: Dump) -> Iterator[Line]:
+    """The first tensor that is bad though nothing came of it, if it is so out of clean inputs."""
+    bad = (each for each in dump.maybe_nonfinite(dump.data()) if began_here(dump, each))
+    begin = next(bad, None)
+    if begin is None:
+        return
+    health = TensorHealth(TensorFacts(dump))
+    cause = cause_of(TensorLineage.of(dump), begin)
+    yield line("The first is ", health.name(begin), "  ", *health.words(begin))
+    if cause is not None:
+        yield line(("Why:   ", "bold"), (cause.text, "info"))
+        yield line("       ", cause.advice)
+
+
+def _why(context: Context, arguments: argparse.Namespace) -> Result:
+    dump = context.need_dump()
+    without = arguments.filter_exclude_node_names
+    pattern = compile_regex(without, "-fenn") if without else None
+    if arguments.next:
+        begin: Datum | None = _next_origin(context, pattern)
+        if begin is None:
+            text = "No other op of this run made a nan or an infinity of clean inputs."
+            return Toast(text, "warning")
+    else:
+        begin = None if arguments.tensor_filter else _origin_of(context, arguments.node_name)
+        begin = begin or first_origin(dump, pattern)
+    if arguments.json:
+        found = [Finding.of(context, begin)] if begin is not None else []
+        return json_document(len(found), lambda at: found[at].record())
+    if begin is not None:
+        data = dump.by_tensor(begin.tensor_name)
+        context.place = Place(begin.tensor_name, data.index(begin) if len(data) > 1 else None)
+        context.extra["loss is told"] = True
+        lines = verdict(dump, begin, context.width, columns_of(context))
+    elif next(passing(dump, has_inf_or_nan), None) is not None:
+        lines = [line((_MEANT, "info")), *_first_of_all(dump)]
+        lines = wrapped(lines, columns_of(context), _INDENT)
+    else:
+        lines = [line(("No tensor of this run holds a nan or an infinity.", "success"))]
+    if not arguments.tensor_filter:
+        shown = TextDocument(lines)
+        shown.kind = "verdict" if begin is not None else ""
+        return shown
+    parts = [TextDocument([*lines, line()])]
+    words = ["-f", quoted(arguments.tensor_filter)]
+    if without:
+        words += ["-fenn", quoted(without)]
+    listed = LIST_TENSORS.run(context, LIST_TENSORS.parse(tokenize(" ".join(words))))
+    assert isinstance(listed, Document)
+    document = ChainDocument([*parts, listed], menu=listed.menu)
+    document.kind = "verdict" if begin is not None else ""
+    return document
+
+
+def _next_origin(context: Context, exclude: re.Pattern[str] | None) -> Datum | None:
+    """The tensor that went bad by itself after the one of the current place, or the first one."""
+    found = [
+        datum
+        for datum in passing(context.need_dump(), origin_of_nonfinite)
+        if exclude is None or not exclude.search(datum.node_name)
+    ]
+    names = [datum.tensor_name for datum in found]
+    at = names.index(context.place.name) + 1 if context.place.name in names else 0
+    if at == len(found) or (at == 0 and names == [context.place.name]):
+        return None
+    return found[at]
+
+
+def _origin_of(context: Context, name: str | None) -> Datum | None:
+    """Where a tensor went bad first, the current one if none is named; ``None``: it isn't bad."""
+    graph = context.need_dump().graph()
+    if graph is None or not (name or context.place.name):
+        return None
+    origins, clean = origins_of(context, graph, *context.here("NAME", name))
+    if name and not origins:
+        raise UserError(clean)
+    return origins[0].chain[-1].datum if origins else None
+
+
+COMMANDS = (
+    Command(
+        "why",
+        (),
+        "graph",
+        "Say what went bad, at which line, why, and what became of it.",
+        _why,
+        (
+            Argument(
+                ("node_name",),
+                "a tensor or a node; none: the current place, if it is bad, or the whole run",
+                "NAME",
+                nargs="?",
+                complete=completers.tensors,
+            ),
+            *LIST_TENSORS.arguments[:2],  # -f and -fenn
+            Argument(("-n", "--next"), "the next tensor that went bad by itself"),
+            JSON_ARGUMENT,
+        ),
+        modes=TENSOR_MODES,
+        examples=(
+            ("why", "where the nan or infinity that one looks at came from"),
+            ("why loss", "where the nan of this tensor came from"),
+        ),
+        details="\n".join(
+            [
+                "A reason is told where op, inputs and dtype show it, and left out otherwise:",
+                *(f"  {kind:<10} {text}" for kind, text in ADVICE.items()),
+            ]
+        ),
+    ),
+)
