@@ -22,7 +22,7 @@ TESTS = Path(__file__).resolve().parents[1]
 #: The level that is right.
 EXACT = "values"
 _SECONDS = 900
-_LIST = "dumped tensor(s) passing filter"
+_LIST = "tensor(s) passing filter"
 _TABLE = r"""
 import json
 from tfdbg_cli.engines.torch.record.op_facts import RULES
@@ -235,10 +235,10 @@ def _told(out: str, number: int) -> Told:
         return Told()
     part = out[start.end() : end.start()]
     _, is_there, listed = part.partition(_LIST)
-    first = re.search(r"^\[.*", listed, re.MULTILINE) if is_there else None
+    first = re.search(r"Tensor name\n(.+)", listed) if is_there else None
     words = ""
     if first is not None:
-        cells = re.split(r" {2,}", first[0].strip())
+        cells = re.split(r" {2,}", first[1].strip())
         words = f"{cells[-1].split()[-1]} ({cells[-1].rpartition(' ')[0].strip() or cells[-2]})"
     return Told(words, end[1] == "bad", end[1] != "failed")
 

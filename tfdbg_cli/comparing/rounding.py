@@ -30,17 +30,15 @@ _MOST_ELEMENTS = 1 << 24
 
 
 class Input(Protocol):
-    """What an op was given in both runs.
-
-    Attributes:
-        scale: the largest element, without its sign.
-        apart: how far the elements of both runs are apart.
-    """
+    """What an op was given in both runs."""
 
     @property
-    def scale(self) -> float: ...
+    def scale(self) -> float:
+        """The largest element, without its sign."""
+
     @property
-    def apart(self) -> float: ...
+    def apart(self) -> float:
+        """How far the elements of both runs are apart."""
 
 
 def summed(meaning: str, op_type: str, inputs: Sequence[Input], added: int, step: float) -> float:
