@@ -139,6 +139,7 @@ def test_a_wider_bar_for_all_runs_of_a_folder(planted, tmp_path):
     program = f"{planted.program} "
     assert f"\nProgram: A {program}none  B {program}factor\n" in out
     assert "1 by content" in out  # the screen is on the same terms
+    assert "Only rounding" not in out  # an angle is no error of rounding
     for options in (("--bar", "sine"), ("--map", "/no/such"), ("--rules", "/no/such")):
         status, out, err = planted.run(*look, *options)
         assert (status, out, err.count("\n")) == (2, "", 1)

@@ -182,6 +182,16 @@ def test_tensors_of_one_name_and_other_shapes_and_inputs_are_no_pair():
     assert said(compared(one, other)) == {"h": "made here"}
 
 
+def test_a_batch_of_another_name_and_size_is_given_differently():
+    def fed(name, value):
+        read = ("emb", "embedding", [f"{name}:0"], value @ K)
+        return run((name, "Input", (), value), read, ("sum", "sum", ["emb:0"], 1.0), engine="torch")
+
+    comparison = compared(fed("input/x", X), fed("input/i", X[:1]))
+    assert said(comparison)["input/x"] == "given"
+    assert comparison.first_apart().datum.node_name == "input/x"
+
+
 def scaled(first):
     """Scores are scaled after a product, or the queries before it."""
     q = X / 2 if first else X

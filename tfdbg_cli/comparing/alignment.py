@@ -49,7 +49,8 @@ class Pair(NamedTuple):
             same between others that belong together), ``output`` (the program calls what the run
             gives it the same), ``content`` (nothing computes them, and they are equal),
             ``variable`` (the same op writes them to the same variable),
-            ``feed`` (one run was given what the other one has computed before it was given it),
+            ``feed`` (one run was given what the other one has computed before it was given it, or
+            the same op reads both batches),
             ``dequantized`` (one has what the codes of the other stand
             for) or ``value`` (between two engines: the numbers are near); empty for
             one that is alone.
@@ -154,6 +155,13 @@ class _Side:
             if name in self.nodes:
                 yield Made(self.nodes[name], _shape(datum))
 
+    def readers(self, datum: Datum) -> Iterator[tuple[str, str, int]]:
+        """The ops that read a tensor: the name, the type, and which of the inputs it is."""
+        for node in self.nodes.values():
+            for at, name in enumerate(node.inputs):
+                if node_name_of(name) == datum.node_name:
+                    yield node.name, node.op_type, at
+
     def is_lone(self, datum: Datum) -> bool:
         """Whether nothing but its name or its number tells which it is."""
         return _shape(datum) == () and not self.inputs(datum)
@@ -231,6 +239,7 @@ def align(first: Dump, second: Dump, renamed: Renamed = ()) -> list[Pair]:
     if across is None and left and len(taken) < len(one.data):
         _match_fed(one, other, taken, left)
         _match_equals(one, other, taken, left)
+        _match_read(one, other, taken, left)
     if across is None:
         _match_outputs(one, other, taken, left)
         more = [*_written(one, other, taken, left), *_dequantized(one, other, taken, left)]
@@ -328,6 +337,17 @@ def _match_equals(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
         if equals:
             found = equals.pop(0)
             taken[id(datum)] = left.pop(other.key(found)), CONTENT
+
+
+def _match_read(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
+    """Match batches of other names that the same op reads, whatever their shape."""
+    alone = [datum for datum in one.data if id(datum) not in taken and one.is_batch(datum)]
+    others = [given for given in left.values() if other.is_batch(given)] if alone else []
+    read_there = {reader: given for given in others for reader in other.readers(given)}
+    for datum in alone if others else ():
+        found = next((read_there[each] for each in one.readers(datum) if each in read_there), None)
+        if found is not None and other.key(found) in left and _family(datum) == _family(found):
+            taken[id(datum)] = left.pop(other.key(found)), FED
 
 
 def _mark(dump: Dump, datum: Datum) -> object:

@@ -113,7 +113,8 @@ class Bars:
             rtol = atol = 0.0  # whole numbers are equal, or they aren't
         dtype = ""
         if rtol is None:
-            dtype = max(dtypes, key=epsilon, default="")
+            if self.cosine is None:
+                dtype = max(dtypes, key=epsilon, default="")
             same_dtype = len(set(dtypes)) == 1
             few = same_inputs and same_dtype
             rtol = step * (_ROUNDINGS_OF_EQUALS if few else _ROUNDINGS * math.sqrt(max(added, 1)))

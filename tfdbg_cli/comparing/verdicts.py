@@ -18,6 +18,7 @@ from tfdbg_cli.comparing.comparison import (
     Comparison,
     Row,
 )
+from tfdbg_cli.comparing.gaps import CODES
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.dumps.sources import own_frame
@@ -124,7 +125,7 @@ def is_rounding(row: Row) -> bool:
 
 def rounding(row: Row) -> str:
     """What such a pair is within, in words."""
-    return f"within what {row.bar.dtype} does here"
+    return f"within what {row.bar.dtype} {'do' if row.bar.dtype == CODES else 'does'} here"
 
 
 def _how(comparison: Comparison, row: Row) -> str:

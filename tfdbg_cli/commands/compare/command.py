@@ -36,6 +36,8 @@ __all__ = ["COMMANDS", "OtherRun", "compare_command"]
 _KEPT = "comparison"
 # Of `program_facts`: it has the options of the debugger, too.
 _WHOLE_COMMAND = "Started as"
+#: Less than this is lost everywhere, and is no news.
+_LEAST_LOST_DECIBELS = 3
 
 
 class OtherRun(NamedTuple):
@@ -285,7 +287,8 @@ def _rounding(pairs: list[Row]) -> Iterator[Line]:
 
 def _signal(comparison: Comparison) -> Iterator[Line]:
     """Where codes of 8 bits lose most of the signal."""
-    found = [each for each in signals(comparison) if each.before is not None]
+    found = [each for each in signals(comparison) if each.lost >= _LEAST_LOST_DECIBELS]
+    found = [each for each in found if each.before is not None]
     if found:
         most = max(found, key=lambda each: each.lost)
         yield line(
