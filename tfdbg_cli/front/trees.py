@@ -210,7 +210,7 @@ def _done(
     """Let it be done, and give what was found; `--json` prints it."""
     from tfdbg_cli.dumps.files import is_inside
     from tfdbg_cli.dumps.remote.systems import is_remote
-    from tfdbg_cli.scanning.executors import make_executor
+    from tfdbg_cli.scanning.executors import end_in_order, make_executor
     from tfdbg_cli.scanning.index import Index
     from tfdbg_cli.scanning.scan import scan
     from tfdbg_cli.scanning.tree import INDEX_NAMES, joined
@@ -231,6 +231,7 @@ def _done(
     finally:
         progress.end()
         index.close()
+    end_in_order(options.executor)
     if options.json:
         for each in found:
             print(json.dumps(each))

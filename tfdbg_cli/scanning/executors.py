@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 import signal
@@ -13,7 +14,7 @@ from typing import Any
 
 from tfdbg_cli.common.errors import UserError, one_line
 
-__all__ = ["give_up", "make_executor"]
+__all__ = ["end_in_order", "give_up", "make_executor"]
 
 _WAYS = "threads, processes, dask://HOST:PORT, mpi, or MODULE:FACTORY"
 
@@ -53,6 +54,20 @@ def make_executor(text: str, jobs: int | None) -> Executor:
     if not isinstance(made, Executor):
         raise UserError(f"{text} gives a {type(made).__name__}, no concurrent.futures.Executor.")
     return made
+
+
+def end_in_order(text: str) -> None:
+    """After all the work is done: the status that the process ends with is no crash.
+
+    A process that ends with a status but 0 makes mpi4py abort all processes of MPI, which Open MPI
+    reports as an accident. After `MPI.Finalize` there is nothing left to abort.
+
+    Args:
+        text: the executor, as `make_executor` takes it.
+    """
+    if text == "mpi":
+        mpi = importlib.import_module("mpi4py.MPI")
+        atexit.register(lambda: mpi.Is_finalized() or mpi.Finalize())
 
 
 def give_up(executor: Executor, running: Iterable[Future[Any]]) -> None:
