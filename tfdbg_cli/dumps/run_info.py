@@ -11,7 +11,10 @@ from tfdbg_cli.common.errors import message_of
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import own_place
 
-__all__ = ["RunError", "RunInfo", "late_error"]
+__all__ = ["CALLS", "RunError", "RunInfo", "late_error"]
+
+#: The kinds of runs that are one call and compute no gradients.
+CALLS = frozenset(["call", "inference run"])
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of
+from tfdbg_cli.dumps.run_info import CALLS
 from tfdbg_cli.filters.cause_ops import inside, of_gradient, written_as
 from tfdbg_cli.filters.cause_patterns import PHASE, Makers, constant, number_of
 from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case, can_give
@@ -66,8 +67,6 @@ ADVICE = {
 
 # What a text has in it that tells of an op's inside -> the kind.
 _INSIDE_KINDS = (("labels", "nothing"), ("zero vector", "norm"), ("probability", "log"))
-# What runs are called that compute no gradients, where an engine knows.
-_WITHOUT_TRAINING = frozenset(["call", "inference run"])
 # Where a kind has other advice: in a backward pass, in an optimizer's step, without training.
 _ADVICE_IN = {
     ("half", "backward"): "Scale the loss less (a gradient scaler finds out by itself how much), "
@@ -103,7 +102,7 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     if found is None or node is None:
         return found
     info = lineage.dump.run_info()
-    is_inference = info is not None and info.kind in _WITHOUT_TRAINING
+    is_inference = info is not None and info.kind in CALLS
     situation = node.attributes.get(PHASE, "")
     if situation not in ("backward", "optimizer"):
         situation = "inference" if is_inference else "forward"

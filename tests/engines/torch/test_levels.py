@@ -221,3 +221,21 @@ def test_verdicts_leave_no_trace_in_autograd():
     verdicts: Verdicts[str] = Verdicts(lambda key, slot, tensor: kept.append(tensor))
     verdicts.add("y", 0, y)
     assert kept == [y] and y.grad_fn.name() == "MulBackward0" and y._version == 0
+
+
+def test_the_closing_line_says_what_no_run_has(programs, tmp_path):
+    path = tmp_path / "after.py"
+    model = "import torch\nnet = torch.nn.Linear(2, 2)\n"
+    path.write_text(
+        f"{model}with torch.no_grad():\n    print(torch.log(net(torch.ones(2)) * 0 - 1))\n"
+    )
+    told = watched(programs, path, ()).err
+    assert "no tensor passed has_inf_or_nan" in told
+    assert "ops outside of the runs weren't looked at" in told
+    path.write_text(
+        f"{model}loss = net(torch.ones(2)).sum()\nloss.backward()\n"
+        "torch.optim.SGD(net.parameters(), 0.1).step()\n"
+    )
+    told = watched(programs, path, ()).err
+    assert "no tensor passed has_inf_or_nan" in told
+    assert "outside" not in told

@@ -14,10 +14,15 @@ from tfdbg_cli.commands.run.control import ALL_RUNS, RunChoice
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
+from tfdbg_cli.dumps.run_info import CALLS
 from tfdbg_cli.ui.base import UserInterface
 from tfdbg_cli.ui.foreign import ForeignKeys, is_foreign
 
 __all__ = ["Waiting"]
+
+_OUTSIDE = (
+    "ops outside of the runs weren't looked at (with tfdbg_cli.run(): makes a run of a block)"
+)
 
 
 class Waiting:
@@ -36,6 +41,7 @@ class Waiting:
         self._first = self._run = 0
         self._said = ""
         self._partly: dict[str, int] = {}
+        self._are_calls = False
         self._before: Any = None
         self._has_handler = False
         self._keys: ForeignKeys | None = None
@@ -82,9 +88,15 @@ class Waiting:
             return ""
         return f"Running {what}; Ctrl-C stops at the end of a run."
 
-    def run_started(self, run: int) -> None:
-        """The program is at its run of this number."""
+    def run_started(self, run: int, kind: str = "") -> None:
+        """The program is at its run of this number.
+
+        Args:
+            run: the number.
+            kind: of the run, where an engine tells kinds.
+        """
         self._run = run
+        self._are_calls = kind in CALLS
 
     def say(self, text: str, only: str = "") -> None:
         """What was seen in the last run.
@@ -100,9 +112,13 @@ class Waiting:
     def unseen(self) -> str:
         """What wasn't looked at since the last stop, to follow a statement; empty: nothing."""
         count, what = sum(self._partly.values()), " and ".join(self._partly)
-        if not count:
-            return ""
-        return f"; in {count} run(s) only {what} were looked at (config set level ops looks at all)"
+        text = ""
+        if count:
+            text += f"; in {count} run(s) only {what} were looked at"
+            text += " (config set level ops looks at all)"
+        if self._are_calls:  # a training run has all that leads to the update
+            text += f"; {_OUTSIDE}"
+        return text
 
     def end(self) -> None:
         """A stop begins, or the program is at its end."""

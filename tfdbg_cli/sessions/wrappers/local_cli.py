@@ -129,7 +129,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         debugger = self.debugger
         with debugger.lock:
             debugger.run_count += 1
-            debugger.waiting.run_started(debugger.run_count)
+            debugger.waiting.run_started(debugger.run_count, request.kind)
             debugger.meet(self._adapter)
             ranks = debugger.ranks
             self._rank_run = ranks.run_started(request.kind)
