@@ -197,6 +197,35 @@ def program_{n}():
 _TORCH_SHAPES = {
     "no_grad": _TORCH_CLASS + _TORCH_CALL.replace("{around}", "with torch.no_grad()"),
     "inference": _TORCH_CLASS + _TORCH_CALL.replace("{around}", "with torch.inference_mode()"),
+    "gradient": """
+def program_{n}():
+    x, y, z = inputs({seed}, "{dtype}")
+    print("@@ {n}", flush=True)
+    weight = torch.ones((), dtype=x.dtype, requires_grad=True)
+    v0, v1, v2 = x * weight, y * weight, z * weight
+{lines}
+    ({out} * weight).sum().backward()
+    told({n}, {out})
+""",
+    "training": """
+def program_{n}():
+    class P{n}(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(()))
+        def forward(self, v0, v1, v2):
+            v0, v1 = v0 * self.weight, v1 * self.weight
+{lines}
+            return {out} * self.weight
+    x, y, z = inputs({seed}, "{dtype}")
+    print("@@ {n}", flush=True)
+    model = P{n}().to(x.dtype)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    out = model(x, y, z)
+    out.sum().backward()
+    optimizer.step()
+    told({n}, out)
+""",
 }
 
 # JAX.

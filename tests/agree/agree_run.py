@@ -42,7 +42,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _words(found: Difference, seed: str) -> str:
-    told = f"{found.told.first or 'nothing'}, everything: {found.exact.first or 'nothing'}"
+    told, exact = (
+        f"{each.first or 'nothing'} ({each.began})" for each in (found.told, found.exact)
+    )
+    told = f"{told}, everything: {exact}"
     program = found.program
     head = f"{program.engine} {found.level} {found.filter_name}: {told}"
     return f"{head} (seed {seed}, {program.shape}, {program.dtype}){program.text(0)}"

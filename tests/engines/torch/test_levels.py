@@ -239,3 +239,38 @@ def test_the_closing_line_says_what_no_run_has(programs, tmp_path):
     told = watched(programs, path, ()).err
     assert "no tensor passed has_inf_or_nan" in told
     assert "outside" not in told
+
+
+WRITES = {
+    "op": ("h = h - 10; h.log_()", "[log_] log_:0", "[sub] sub:0"),
+    "view": ("h = h - 10; h[:, :1].log_()", "[log_] log_:0", "[slice] slice:0"),
+    "alias": ("h = h - 10; h.detach().log_()", "[log_] log_:0", "[detach] detach:0"),
+}
+
+
+@pytest.mark.parametrize("kind", WRITES)
+@pytest.mark.parametrize("level_name", ["ops", "values"])
+def test_what_an_op_has_written_over_is_not_what_it_was_given(programs, tmp_path, level_name, kind):
+    line, began, given = WRITES[kind]
+    path = tmp_path / "writes.py"
+    path.write_text(
+        "import torch\nmodel = torch.nn.Linear(4, 2)\nfor step in range(2):\n"
+        f"    h = model(torch.ones(3, 4))\n    {line}\n    h.sum().backward()\n"
+    )
+    told = watched(programs, path, (f"config set level {level_name}",)).out
+    assert f"It began in {began}" in told
+    assert re.search(rf"^From: +{re.escape(given)} .*clean", told, re.MULTILINE)
+    assert "logarithm of a negative number" in told
+
+
+@pytest.mark.parametrize("level_name", ["ops", "values", "modules"])
+def test_a_weight_written_between_runs_has_brought_it_in(programs, tmp_path, level_name):
+    path = tmp_path / "weights.py"
+    path.write_text(
+        "import torch\nmodel = torch.nn.Linear(4, 2)\n"
+        "for step in range(2):\n    model.weight.data.mul_(1e30).mul_(1e30)\n"
+        "    model(torch.ones(3, 4)).sum().backward()\n"
+    )
+    told = watched(programs, path, (f"config set level {level_name}",)).out
+    assert "It began in [Parameter] weight:0" in told
+    assert "it came in with the weights" in told

@@ -7,7 +7,7 @@ import functools
 import itertools
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -190,9 +190,13 @@ class RecordedTensors:
         Parameters, which nobody has looked at, are looked at.
         """
         writes = self._tracker.writes
-        for given in record.inputs:
+        # What the op itself has written isn't noted yet.
+        own = {each.key for each in record.overwrites or ()}
+        for given in [*record.inputs, *_bases(record.inputs)]:
             tensor = given.reference()
-            is_changed = given.key in writes and writes[given.key][-1] is not given
+            is_changed = given.key in own or (
+                given.key in writes and writes[given.key][-1].index > given.index
+            )
             if tensor is None or is_changed or tensor.is_meta:
                 continue
             is_leaf = given.record.facts is None
@@ -435,3 +439,13 @@ class RecordedTensors:
             self._discover(state, tensor, None)
         else:
             self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
+
+
+def _bases(outputs: Iterable[OpOutput]) -> Iterator[OpOutput]:
+    """What some outputs are views of, up to what owns the memory."""
+    for output in outputs:
+        base: OpOutput | None = output
+        while base is not None and base.is_view:
+            base = next((each for each in base.record.inputs if each.key == output.key), None)
+            if base is not None:
+                yield base
