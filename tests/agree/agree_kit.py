@@ -83,7 +83,7 @@ class Told:
 
     Attributes:
         first: the first bad tensor, with its health; where it began, for that filter; empty: none.
-        began: where the verdict says that it began; empty: nothing is said of that.
+        began: the op in which it began, as the verdict says it; empty: nothing is said of that.
         is_out: something bad came out of the program.
         is_done: the program ran to its end.
     """
@@ -249,9 +249,8 @@ def _told(out: str, number: int) -> Told:
     if first is not None:
         cells = re.split(r" {2,}", first[1].strip())
         words = f"{cells[-1].split()[-1]} ({cells[-1].rpartition(' ')[0].strip() or cells[-2]})"
-    began = re.search(r"^(?:It began in|No op made|Nothing) .*", part, re.MULTILINE)
-    verdict = re.split(r" {2,}", began[0])[0] if began is not None else ""
-    return Told(words, verdict, end[1] == "bad", end[1] != "failed")
+    began = re.search(r"^(?:It began in \[[^\]]*\]|No op made|Nothing)", part, re.MULTILINE)
+    return Told(words, began[0] if began is not None else "", end[1] == "bad", end[1] != "failed")
 
 
 def differences(
