@@ -72,7 +72,7 @@ class Typist(Companion):
             self.shown += text
             self._new += text
         # A stop begins with its title; what is drawn again at a key is no new prompt.
-        if re.search(r"(?s)(--- run-|\x1b\[\?2004h).*tfdbg> ", self._new):
+        if re.search(r"(?s)(--- run-|\x1b\[\?2004h).*(tfdbg>|›) ", self._new):
             command = self._commands.pop(0) if len(self._commands) > 1 else self._commands[0]
             os.write(self._master, f"{command}\r".encode())
             self._new = ""

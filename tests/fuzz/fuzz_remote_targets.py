@@ -254,7 +254,7 @@ def _answer_seeds() -> list[bytes]:
     handler = RequestHandler(service, table, {})
     found = []
     for text in ("lt", "pt h/Log", "nonsense", "help", "exit"):
-        result = codec.encode_reply(service.run(text), table.add, {"theme": "dark"})
+        result = codec.encode_reply(service.run(text), table.add, {"theme": "dark"}, service.prompt)
         lines = handler._lines(1, 0, 8)
         parts = [result, {**lines, "hit": 3, "upto": 5, "hits": [1]}, {"start": 1}]
         parts += [{"candidates": [["lt", "x"]], "start": 0, "a": lines["lines"]}]

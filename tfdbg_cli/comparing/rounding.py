@@ -150,7 +150,7 @@ def _product(arrays: Sequence[Array], attributes: Mapping[str, str]) -> Array | 
     return found + others[0] if others else found
 
 
-def _reduced(how: Callable[..., Any]) -> Callable[..., Array | None]:
+def _reduced(how: str) -> Callable[..., Array | None]:
     def made(arrays: Sequence[Array], attributes: Mapping[str, str]) -> Array | None:
         text = next((attributes[name] for name in _DIMENSIONS if name in attributes), "")
         numbers = [int(each) for each in re.findall(r"-?\d+", text)]
@@ -158,7 +158,7 @@ def _reduced(how: Callable[..., Any]) -> Callable[..., Array | None]:
             numbers = [int(each) for each in arrays[1].reshape(-1)]
         elif len(arrays) != 1:
             return None
-        return np.asarray(how(arrays[0], axis=tuple(numbers) or None))
+        return np.asarray(getattr(np, how)(arrays[0], axis=tuple(numbers) or None))
 
     return made
 
@@ -171,25 +171,27 @@ def _quotient_added(arrays: Sequence[Array], attributes: Mapping[str, str]) -> A
     return np.asarray(arrays[0] + factor * arrays[1] / arrays[2])
 
 
-def _pair(how: Callable[..., Any]) -> Callable[..., Array | None]:
+def _pair(how: str) -> Callable[..., Array | None]:
     def made(arrays: Sequence[Array], attributes: Mapping[str, str]) -> Array | None:
         if len(arrays) != 2:
             return None
         factor = float(attributes.get("_arg_alpha", "1"))
-        return np.asarray(how(arrays[0], factor * arrays[1] if factor != 1 else arrays[1]))
+        second = factor * arrays[1] if factor != 1 else arrays[1]
+        return np.asarray(getattr(np, how)(arrays[0], second))
 
     return made
 
 
+# The functions of NumPy by name: NumPy isn't imported before the program has had its say.
 # The attributes in which frameworks keep the dimensions of a reduction.
 _DIMENSIONS = ("_arg_dim", "_arg_axes", "axes", "axis")
 _OPS: Mapping[str, Callable[[Sequence[Array], Mapping[str, str]], Array | None]] = {
-    "add": _pair(np.add),
-    "sub": _pair(np.subtract),
-    "mul": _pair(np.multiply),
-    "div": _pair(np.divide),
-    "sum": _reduced(np.sum),
-    "mean": _reduced(np.mean),
+    "add": _pair("add"),
+    "sub": _pair("subtract"),
+    "mul": _pair("multiply"),
+    "div": _pair("divide"),
+    "sum": _reduced("sum"),
+    "mean": _reduced("mean"),
     "linear": _product,
     "addcdiv": _quotient_added,
 }

@@ -36,7 +36,7 @@ or MODULE belongs to the program."""
 EXAMPLES = """\
 examples:
   tfdbg train.py --steps 100
-      stop at each run; there, "run -f" goes on to the first one with a bad tensor
+      stop at each run; there, "run -f" goes on to the first with a bad tensor
   tfdbg --batch -c "run -f" -c lt train.py
       the same without a terminal: print the tensors of that run, then let the
       program go on

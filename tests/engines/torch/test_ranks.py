@@ -143,8 +143,7 @@ def test_the_others_wait_while_a_person_looks(environment):
         program.expect("tfdbg> ")
         program.sendline("run -f has_inf_or_nan")
         program.expect("run-end: on ranks 0, 1, first on 1: training run #3")
-        program.expect("rank_1/log:0")
-        program.expect("tfdbg> ")
+        program.expect("rank_1/log:0 › ")
         time.sleep(4)  # twice what gloo waits for a rank in a collective
         program.sendline("run")
         program.expect("run-end: training run #4")
