@@ -42,10 +42,10 @@ STORY = (
     ),
     Step(
         "Until something goes bad",
-        "`run -f` lets the program run on until an op makes a NaN or an infinity from clean inputs. "
-        "The stop opens with the verdict: the tensor where it began, the reason, the line of the "
-        "program, the inputs, and the results that became bad. Below the verdict is a list of the "
-        "tensors that passed the filter; the column *Health* counts their bad elements.",
+        "`run -f` lets the program run on until an op makes a NaN or an infinity from clean "
+        "inputs. The stop opens with the verdict: the tensor where it began, the reason, the line "
+        "of the program, the inputs, and the results that became bad. Below the verdict is a list "
+        "of the tensors that passed the filter; the column *Health* counts their bad elements.",
         "run -f\r",
         "cross_entropy/Log:0",
         "tour-list",
@@ -108,8 +108,8 @@ STORY = (
     ),
     Step(
         "Only some lines",
-        "In any screen `&` keeps the lines that match, and `/` searches. Alt-Left and Alt-Right, or "
-        "the arrows at the top, go back and forward through the screens.",
+        "In any screen `&` keeps the lines that match, and `/` searches. Alt-Left and Alt-Right, "
+        "or the arrows at the top, go back and forward through the screens.",
         "lt\r&gradients.*Softmax\r",
         "lines",
     ),
@@ -124,8 +124,8 @@ STORY = (
     ),
     Step(
         "How long it takes",
-        "`run -p` times the ops of the next run. `lp` lists them (`-s exec_time -r`: slowest first), "
-        "and `ps` then puts a bar beside each source line.",
+        "`run -p` times the ops of the next run. `lp` lists them (`-s exec_time -r`: slowest "
+        "first), and `ps` then puts a bar beside each source line.",
         "run -p\rlp -s exec_time -r\r",
         "Device 1 of 1",
         "tour-profile",
