@@ -66,7 +66,7 @@ with tfdbg_cli.run("two"):
     tfdbg_cli.here()
     f(f(a))
 """
-NOTHING = "no run that could be looked into goes on"
+NOTHING = "no run that the debugger can look into is in progress"
 
 
 def listed(text):
