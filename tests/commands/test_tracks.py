@@ -379,4 +379,7 @@ def test_what_is_followed_begins_anew_and_ends():
 
 
 def test_nothing_can_be_followed_offline():
-    assert "There is no running program here" in offline(tracks_of(loss=[1])).service.run("track `a`").message.text
+    assert (
+        "There is no running program here"
+        in offline(tracks_of(loss=[1])).service.run("track `a`").message.text
+    )

@@ -88,7 +88,9 @@ def test_a_source_that_nobody_has_is_not_read(folder, monkeypatch):
     source.write_text(source.read_text().replace("relu", "selu"))
     found = RunFolderDump(folder)
     assert found.sources().lines("/home/user/train.py") == ["import x", "", "y = x.selu()"]
-    assert f"{source} is damaged: its bytes were changed since they were written" in found.warnings[-1]
+    assert (
+        f"{source} is damaged: its bytes were changed since they were written" in found.warnings[-1]
+    )
     monkeypatch.setattr(run_folder, "_LARGEST_SOURCE", 8)
     found = RunFolderDump(folder)
     assert found.sources().lines("/home/user/train.py") is None
