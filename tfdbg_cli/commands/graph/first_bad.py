@@ -209,7 +209,7 @@ class _AncestryScreen:
         if not origin.began:
             text = "It is bad on purpose, or is memory from before the run: no origin."
         elif stayed_local(self._dump, _way(origin)):
-            text = "It stayed local: no result or state of the run has anything bad from it."
+            text = "It stayed local: nothing that the run returns or updates depends on it."
         else:
             return []
         return [line((text, "info"))]

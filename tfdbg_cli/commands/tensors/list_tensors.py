@@ -233,7 +233,8 @@ def _left_out(dump: Dump, arguments: argparse.Namespace) -> list[Line]:
         return []
     name = found[0].tensor_name
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    text = f"{more} went bad and stayed local: no result or state of the run has it from there."
+    them = "them" if more else "it"
+    text = f"{more} stayed local: nothing that the run returns or updates depends on {them}."
     link = f"li --to-first-bad {quoted(name)}"
     return [line(Span(name, "link", Link(link)), (text, "dim"))]
 
