@@ -15,6 +15,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
+# Screens are text, and not Python.
+highlight_language = "text"
 # Lines of IPython's (%tfdbg) among Python.
 suppress_warnings = ["misc.highlighting_failure"]
 
@@ -26,6 +28,8 @@ napoleon_google_docstring = True
 html_theme = "furo"
 html_title = "tfdbg_cli"
 html_extra_path = ["first-minute.cast"]
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 
 # Pages of the repository that lie in other folders, and what they are called here.
 _ELSEWHERE = {

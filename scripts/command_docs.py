@@ -21,24 +21,24 @@ HEAD = """\
 
 Written by `scripts/command_docs.py` from the commands themselves; `help COMMAND` shows the same.
 
-A command line is words separated by blanks. Quotes, backticks and brackets keep what is inside
+A command line is words separated by blanks. Quotes, backticks and brackets keep their contents
 together. Any unambiguous beginning of a long option is enough (`--num`). Regular expressions match
 anywhere in a name; `^` and `$` anchor them. Control characters in names and messages are shown as
-`\\x1b`, and a name may be typed as it is shown.
+`\\x1b`, and you can type a name as it is shown.
 
 Commands come from `-c`, and without it from stdin: a terminal, a pipe or a file. With `-c` or
-`--batch` a pipe or a file is the program's, and `-c -` takes further commands from it; a person at
-a terminal is asked after the commands of `-c`, but for `--batch`. Besides commands:
+`--batch` a pipe or a file belongs to the program, and `-c -` reads further commands from it. After
+the commands of `-c` a person at a terminal is asked, unless there is `--batch`. There is also:
 
 """
 
 FILTERS = """\
-For `run -f` and `lt -f`. One of your own is a function `f(datum, tensor)` in a file given with
-`--filters`; with a third parameter it gets the dump as well, and so the graph and the inputs of the
-tensor. `origin_of_nonfinite` passes over the -inf of attention masks, all that is only bad because
-its inputs are, and what *stayed local*: no result and no state of the run has anything bad from it.
-[pytorch.md](pytorch.md) has the rule. In a session's run the ends are its fetches, and what nodes
-without an output (assignments, queues) and nodes that nobody reads were given."""
+For `run -f` and `lt -f`. Your own filter is a function `f(datum, tensor)` in a file given with
+`--filters`; with a third parameter it also gets the dump, and so the graph and the inputs of the
+tensor. `origin_of_nonfinite` ignores the -inf of attention masks, tensors that are bad only because
+their inputs are, and tensors that *stayed local*: nothing that the run returns or updates depends
+on them. [pytorch.md](pytorch.md) has the rule. In a session's run the ends are its fetches, and the
+inputs of nodes without an output (assignments, queues) and of nodes that nobody reads."""
 
 STOPS = {
     "run-start": "before a run",

@@ -35,26 +35,26 @@ STORY = (
     Step(
         "The first screen",
         "`python -m tfdbg_cli examples/debug_mnist.py` stops before the program's first run. The "
-        "screen says what the run is asked for and how to go on; underlined words are links for "
-        "the mouse, and Tab and Enter follow them, too. F1 shows the keys.",
+        "screen lists the commands that you can start with, and the fetches and feeds of the run. "
+        "Underlined words are links: click them, or use Tab and Enter. F1 shows the keys.",
         None,
         "run_info",
     ),
     Step(
         "Until something goes bad",
-        "`run -f` lets the program run on until an op makes a nan or an infinity of clean inputs. "
-        "The stop opens with the verdict: where it began, why, at which line, what "
-        "went into it and what became of it. Below are the tensors of that run that are bad, the "
-        "first one on top; the column *Health* counts what is bad in them.",
+        "`run -f` lets the program run on until an op makes a NaN or an infinity from clean "
+        "inputs. The stop opens with the verdict: the tensor where it began, the reason, the line "
+        "of the program, the inputs, and the results that became bad. Below the verdict is a list "
+        "of the tensors that passed the filter; the column *Health* counts their bad elements.",
         "run -f\r",
         "cross_entropy/Log:0",
         "tour-list",
     ),
     Step(
         "The first bad tensor",
-        "A click on its name, or `pt --bad -s`: dtype and shape, statistics, a "
-        "histogram of the finite elements, links to the bad ones. Esc leads from the prompt to the "
-        "page, where `n` and `N` step through them.",
+        "Click the tensor's name, or type `pt --bad -s`. The screen shows dtype and shape, "
+        "statistics, a histogram of the finite elements, and links to the bad ones. Esc moves from "
+        "the prompt to the page, where `n` and `N` step through the bad elements.",
         "pt --bad -s\r",
         "Bad elements:",
         "tour-tensor",
@@ -62,69 +62,70 @@ STORY = (
     Step(
         "Where it began",
         "`li --to-first-bad` goes back from a bad tensor to the first bad one, and says whether "
-        "what went into it was clean. It was: the logarithm itself is to blame.",
+        "its inputs were clean. They were: the logarithm itself is to blame.",
         "li --to-first-bad cross_entropy/Neg\r",
         "inputs were clean",
         "tour-origin",
     ),
     Step(
         "The line of the program",
-        "`ni -t` shows the node with the lines that made it, your own first.",
+        "`ni -t` shows the node and the Python stack that made it, your own lines first.",
         "here cross_entropy/Log:0; ni -t\r",
         "Traceback of node construction",
     ),
     Step(
         "What is around it",
-        "`graph` draws a node between what it is computed from and what reads it, with the health "
-        "of each tensor where it leaves its node; the arrow keys go from node to node.",
+        "`graph` draws a node between its inputs and its readers, with the health of each tensor "
+        "on the wire. The arrow keys go from node to node.",
         "graph\r",
         "226 -inf",
         "tour-graph",
     ),
     Step(
         "The source",
-        "`ps` annotates the file: `*` marks the lines that this run computed, and below each line "
-        "stand its nodes.",
+        "`ps` annotates the file: `*` marks the lines that this run computed, and the nodes of "
+        "each line are listed below it.",
         "ps\r",
         "tf.log(y)",
         "tour-source",
     ),
     Step(
         "The cause",
-        "The softmax underflows to zero, and the logarithm of zero is -inf: `pt` with a range "
-        "highlights the zeros, `eval` finds their places.",
+        "The softmax underflows to 0, and the logarithm of 0 is -inf. `pt` with a range highlights "
+        "the zeros; `eval` finds their indices.",
         'eval "np.argwhere(`Softmax:0` == 0)[:3]"\r',
         "eval of expression",
     ),
     Step(
         "A picture",
-        "`pt Softmax:0 --map`, or the key `v` on a tensor, draws it: a row an image, a column a "
-        "class. NaN and infinities have colours of their own and are never lost, however many "
-        "elements a cell stands for; `+` and `-` zoom, and the cursor says index and value.",
+        "`pt Softmax:0 --map`, or the key `v` on a tensor, draws a heat map. Here each row is an "
+        "image and each column a class. NaN and infinities have their own colours and are never "
+        "lost, even if a cell stands for many elements. `+` and `-` zoom; the cursor shows index "
+        "and value.",
         "pt Softmax:0 --map\r",
         "exact",
         "tour-map",
     ),
     Step(
         "Only some lines",
-        "`&` keeps the lines that match, in any screen; `/` searches. Back and forward through "
-        "the screens: Alt-Left and Alt-Right, or the arrows at the top.",
+        "In any screen `&` keeps the lines that match, and `/` searches. Alt-Left and Alt-Right, "
+        "or the arrows at the top, go back and forward through the screens.",
         "lt\r&gradients.*Softmax\r",
         "lines",
     ),
     Step(
         "Lists by key",
         "`lt -o hist` shows how the elements of each tensor are distributed. `c` puts a cursor "
-        "into a list: keys sort, hide, filter and select, and each shows the command that does "
-        "the same.",
+        "into a list. Then keys sort, hide, filter and select, and each key shows the command that "
+        "does the same.",
         "lt -o hist,health\r",
         "\u2588",
         "tour-histograms",
     ),
     Step(
         "How long it takes",
-        "`run -p` times the next run op by op; `lp` lists them, slowest first with `-s exec_time "
-        "-r`, and `ps` then puts a bar beside each line.",
+        "`run -p` times the ops of the next run. `lp` lists them (`-s exec_time -r`: slowest "
+        "first), and `ps` then puts a bar beside each source line.",
         "run -p\rlp -s exec_time -r\r",
         "Device 1 of 1",
         "tour-profile",
@@ -134,9 +135,8 @@ STORY = (
 HEAD = """\
 # The tour
 
-The whole story of a NaN, as it looks. Every screen below was captured from the running program by
-`scripts/tour.py`; the example is `examples/debug_mnist.py`, on the NumPy engine that comes with the
-debugger.
+The story of a NaN, screen by screen. `scripts/tour.py` captured every screen below from the running
+program. The example is `examples/debug_mnist.py`, on the NumPy engine that comes with the debugger.
 """
 
 

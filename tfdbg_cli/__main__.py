@@ -189,7 +189,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         parser.exit(WRONG_USE, f"tfdbg: {printable(' '.join(str(error).split()))}\n")
     except OSError as error:  # too few descriptors for our modules, say
-        tell(f"the system refuses what the debugger needs: {one_line(error)}.")
+        tell(f"the system refuses something that the debugger needs: {one_line(error)}.")
         return 1
 
     engines = None if options.engine is None else (options.engine,)

@@ -185,14 +185,14 @@ def test_inputs_of_which_nothing_is_known_are_named():
     nodes = {"hidden": ("Placeholder", []), "bad": ("Log", ["hidden:0", "gone:1"])}
     dump, _ = dump_of(nodes, [("bad", -INF)])
     lines = Shell(dump).lines("li --to-first-bad bad")
-    assert "Not dumped, so nobody knows how they were:" in lines
+    assert "Not dumped, so their health is unknown:" in lines
     assert "  [Placeholder] hidden:0" in lines
     assert "  [?] gone:1" in lines
     dump, _ = dump_of({"c": ("Const", [])}, [("c", NAN)])
     assert "It has no inputs: the value comes in here." in Shell(dump).lines("li --to-first-bad")
     dump, _ = dump_of(nodes, [])
     assert Shell(dump).lines("li --to-first-bad bad") == [
-        '"bad" was not dumped, and nothing that it was computed from holds nan or inf.'
+        '"bad" was not dumped, and none of its inputs holds nan or inf.'
     ]
 
 
@@ -279,7 +279,7 @@ def test_it_ends_where_the_filter_says_that_it_began():
         lines = shell.lines(command)
         begun = [text for text in lines if "here it began" in text]
         assert len(begun) == 1 and "[_softmax] softmax:0" in begun[0]
-        assert "Its inputs; what is bad in them is meant, or was there before the run:" in lines
+        assert "Its inputs; bad values in them are intended, or were there before the run:" in lines
     assert "  [_softmax] softmax:0  float32 []  1 nan of 1" in "\n".join(lines)
     lines = shell.lines("li --to-first-bad mask")
     assert "It is bad on purpose, or is memory from before the run: no origin." in lines
@@ -287,7 +287,7 @@ def test_it_ends_where_the_filter_says_that_it_began():
 
 def test_what_stayed_local_is_said_so():
     shell = Shell(dump_of(MASKED, MASKED_VALUES)[0])
-    local = "It stayed local: no result or state of the run has anything bad from it."
+    local = "It stayed local: nothing that the run returns or updates depends on it."
     assert local in shell.lines("li --to-first-bad log")
     assert local not in shell.lines("li --to-first-bad out")
     rows = [json.loads(text) for text in shell.lines("li --json --to-first-bad log")]
@@ -295,7 +295,7 @@ def test_what_stayed_local_is_said_so():
     lines = shell.lines("lt -f origin_of_nonfinite")
     assert lines[:2] == [
         '1 dumped tensor(s) passing filter "origin_of_nonfinite":',
-        "log:0 went bad and stayed local: no result or state of the run has it from there.",
+        "log:0 stayed local: nothing that the run returns or updates depends on it.",
     ]
     assert "log:0" not in shell.text("lt -f origin_of_nonfinite -n softmax")
     assert "stayed local" not in shell.text("lt -f has_inf_or_nan")

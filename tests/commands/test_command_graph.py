@@ -91,7 +91,7 @@ def test_the_links_to_dumps_of_every_slot_work(shell):
 def test_what_nobody_recorded_is_said_to_be_unknown():
     shell = Shell(MemoryDump(Graph([Node("a", "A")])))
     text = shell.text("ni -a -d -t a")
-    assert "nobody recorded where" in text
+    assert "no stack was recorded" in text
     assert "(None)" in text
     assert "0 dumped tensor(s):" in text
     assert "(unknown)" in text

@@ -398,7 +398,7 @@ def test_a_run_without_timings_says_so():
 
 
 def test_help_tells_which_ps_is_meant(shell):
-    assert "time that the ops of each line took" in shell.text("help ps")
+    assert "time of each line's ops" in shell.text("help ps")
     assert "--cost_type" in shell.text("ps -h")
 
 

@@ -163,7 +163,7 @@ def test_a_screen_that_breaks_off_leaves_the_old_file(shell, tmp_path, monkeypat
     [
         ("lt >", ["redirect file path is empty", "lt > tensors.txt"]),
         ("lt >>", ["path is empty", "Write"]),
-        ("> out", ["no command in front of the >"]),
+        ("> out", ["no command before the >"]),
         ("lt > /no/such/folder/out", ["/no/such/folder/out can't be written", "No such file"]),
         ("lt > {folder}", ["{folder} can't be written", "directory"]),
         ("mouse > out", ["mouse has no output"]),

@@ -213,7 +213,7 @@ def test_a_dump_from_elsewhere_tells_what_its_program_was(tmp_path):
     dump.run_info().program = ()
     write_run_folder(dump, tmp_path / "bare")
     page = written(Shell(dump, "offline"), tmp_path / "bare.html")
-    assert "doesn't tell what the program was started as" in page.text
+    assert "doesn't have the program's command line" in page.text
 
 
 def test_of_a_damaged_dump_the_rest_is_told(dump, tmp_path):

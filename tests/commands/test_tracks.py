@@ -360,7 +360,7 @@ def test_norms_before_the_first_run(monkeypatch, has_torch):
     message = live(tracks).service.run("track --norms").message
     assert tracks.has_norms
     assert message.role == ("info" if has_torch else "warning")
-    assert ("at the end of one" in message.text) == (not has_torch)
+    assert ("type track --norms after a run" in message.text) == (not has_torch)
 
 
 def test_what_is_followed_begins_anew_and_ends():
@@ -379,4 +379,7 @@ def test_what_is_followed_begins_anew_and_ends():
 
 
 def test_nothing_can_be_followed_offline():
-    assert "Nothing runs here" in offline(tracks_of(loss=[1])).service.run("track `a`").message.text
+    assert (
+        "There is no running program here"
+        in offline(tracks_of(loss=[1])).service.run("track `a`").message.text
+    )

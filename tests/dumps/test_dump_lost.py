@@ -52,7 +52,7 @@ def test_a_graph_that_is_damaged_is_none(folder):
     assert found.graph() is None and found.graph() is None
     told = [line for line in found.warnings if "graph.pb is damaged" in line]
     assert len(told) == 3 and "bytes are missing at its end" in told[0]
-    assert "its bytes aren't those that were written" in told[1]
+    assert "its bytes were changed since they were written" in told[1]
     assert "Field 1 needs 16383 bytes" in told[2]
     assert found.by_tensor("w:0")[0].get_tensor().tolist() == [[1, 0], [0, 1]]
 
@@ -88,7 +88,9 @@ def test_a_source_that_nobody_has_is_not_read(folder, monkeypatch):
     source.write_text(source.read_text().replace("relu", "selu"))
     found = RunFolderDump(folder)
     assert found.sources().lines("/home/user/train.py") == ["import x", "", "y = x.selu()"]
-    assert f"{source} is damaged: its bytes aren't those that were written" in found.warnings[-1]
+    assert (
+        f"{source} is damaged: its bytes were changed since they were written" in found.warnings[-1]
+    )
     monkeypatch.setattr(run_folder, "_LARGEST_SOURCE", 8)
     found = RunFolderDump(folder)
     assert found.sources().lines("/home/user/train.py") is None

@@ -84,7 +84,7 @@ class _Mate(Companion):
 
 
 # What a batch tells of by its exit status, too.
-_UNDONE = "what the debugger shows can't be written any more", "could not be kept"
+_UNDONE = "the debugger's output can't be written any more", "could not be kept"
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ with tfdbg_cli.run("two"):
     tfdbg_cli.here()
     f(f(a))
 """
-NOTHING = "no run that could be looked into goes on"
+NOTHING = "no run that the debugger can look into is in progress"
 
 
 def listed(text):
@@ -102,7 +102,7 @@ def test_a_run_that_nobody_records(runner):
     done = runner.forked(
         ("torch",), "-m", "tfdbg_cli", "--batch", "-c", "run -n", "-c", "exit", script, "look"
     )
-    assert "here: nothing is recorded of this run so far" in done.notes[0]
+    assert "here: this run isn't recorded" in done.notes[0]
     plain = runner.forked(("torch",), script)
     assert [line for line in done.stdout.splitlines() if line.startswith("step")] == (
         plain.stdout.splitlines()

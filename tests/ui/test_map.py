@@ -336,7 +336,7 @@ def test_a_resized_terminal_gets_another_map() -> None:
     assert small.locate((50, 61)) < small.line_count
     with pytest.raises(UserError, match="There is no element"):
         small.locate((500, 1))
-    with pytest.raises(UserError, match="can't be seen otherwise"):
+    with pytest.raises(UserError, match="has no other view"):
         small.turned("inside out")
 
 

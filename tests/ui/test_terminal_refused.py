@@ -101,5 +101,5 @@ def test_a_batch_whose_output_is_lost_has_failed(tmp_path, is_kept):
         what = ["--dump-dir", "kept", "-c", "lt"]
     with open("/dev/full", "w") as full:
         done = tfdbg(*what, stdout=full)
-    said = "what the debugger shows can't be written any more: No space left on device."
+    said = "the debugger's output can't be written any more: No space left on device."
     assert (done.stderr, done.returncode) == (f"tfdbg: {said}\n", 1)

@@ -14,7 +14,7 @@ from tfdbg_cli.common.documents import LazyDocument, Line, Span
 __all__ = ["JSON_ARGUMENT", "json_document"]
 
 #: The option of every command that lists.
-JSON_ARGUMENT = Argument(("--json",), "one JSON object a line, for other programs")
+JSON_ARGUMENT = Argument(("--json",), "one JSON object per line, for other programs")
 
 
 def json_document(count: int, make: Callable[[int], Mapping[str, Any]]) -> LazyDocument:

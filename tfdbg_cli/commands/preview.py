@@ -93,7 +93,7 @@ def _source(context: Context, name: str) -> str:
     node = find_node(context, graph, name)
     frame = own_frame((forward_of(graph, node) or node).frames or ())
     if frame is None:
-        raise UserError("Nobody recorded which line of yours made this node.")
+        raise UserError("No line was recorded for this node.")
     return f"ps {quoted(frame.file)} -b {frame.line}"
 
 
@@ -112,23 +112,21 @@ COMMANDS = (
         "preview",
         (),
         "tensors",
-        "Show a tensor's value, source line or neighbours as the pane beside a list does.",
+        "Show a tensor's value, source line or neighbours, as in the pane beside a list.",
         _preview,
         (
             Argument(("name",), "a tensor or a node", "NAME", complete=completers.tensors),
-            Argument(
-                ("-k", "--kind"), "what to show of it", "KIND", default="value", choices=KINDS
-            ),
+            Argument(("-k", "--kind"), "what to show", "KIND", default="value", choices=KINDS),
             Argument(("-n", "--number"), "which of several dumps, from 0", "K", kind=int),
         ),
         modes=DUMP_MODES,
         examples=(
-            ("preview hidden/Relu:0", "its value, if that is quickly read"),
+            ("preview hidden/Relu:0", "its value, if it can be read quickly"),
             ("preview hidden/Relu --kind source", "the line that made it"),
             ("preview hidden/Relu -k graph", "what it was computed from, and who uses it"),
         ),
-        details="config set pane value (or source, graph, off) has it beside every list of the "
-        "full screen that has 100 columns; F6 goes from one to the next. A value of more than 64 "
-        "MB is not read for it.",
+        details="config set pane value (or source, graph, off) shows it beside every list of "
+        "the full screen, from 100 columns on; F6 changes it. A value of more than "
+        "64 MB is not read for it.",
     ),
 )

@@ -276,7 +276,7 @@ _WHERE = {
 }
 _WHEN = {
     "run-start": "It needs a run's tensors: run executes the run.",
-    "run-end": "It needs op timings: run -p times the next run, if it is of a kind that can be.",
+    "run-end": "It needs op timings: run -p times the next run, if its kind can be timed.",
     "profile": "run -p keeps no tensors; run does.",
     "offline": "It needs a live program.",
     "offline-profile": "It needs tensors or a live program.",

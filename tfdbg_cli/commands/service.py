@@ -153,7 +153,7 @@ class CommandService:
         bare, output = split_output(command)
         words = tokenize(bare)
         if not words:
-            raise UserError(f"There is no command in front of the {output.kind if output else ''}.")
+            raise UserError(f"There is no command before the {output.kind if output else ''}.")
         found = self.context.registry.get(words[0].text, self._mode)
         rest = as_meant(self.context, words[1:])
         if [word.text for word in rest] in (["-h"], ["--help"]):

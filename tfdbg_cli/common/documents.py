@@ -280,7 +280,7 @@ class Document(ABC):
         Raises:
             UserError: it can't be seen like that.
         """
-        raise UserError("This screen can't be seen otherwise.")
+        raise UserError("This screen has no other view.")
 
     def __iter__(self) -> Iterator[Line]:
         return self.iterate()

@@ -34,9 +34,9 @@ _KEYS = "keys"
 
 #: The settings that no engine brings; `Settings.items` has them all.
 FIELDS = (
-    Field("graph_recursion_depth", 20, to_count, "How deep li and lo -r go without -d."),
+    Field("graph_recursion_depth", 20, to_count, "Depth of li -r and lo -r without -d."),
     Field("mouse_mode", True, to_bool, "Whether the full screen takes the mouse.", is_look=True),
-    Field("max_elements", 1000, to_count, "pt shows tensors beyond this size with ellipses."),
+    Field("max_elements", 1000, to_count, "pt shows larger tensors with ellipses."),
     Field(
         "innermost_first",
         False,
@@ -55,7 +55,7 @@ FIELDS = (
         "hyperlinks",
         "auto",
         str,
-        "Links of the terminal's own on lines of source; auto: where it is known to know them.",
+        "Terminal links (OSC 8) on source lines; auto: in terminals known to support them.",
         ("auto", "off", "file", "kitty", "vscode"),
         is_look=True,
     ),
@@ -63,7 +63,7 @@ FIELDS = (
         "pane",
         "off",
         str,
-        "Full screen: what of its rows stands beside a list where there are 100 columns (F6).",
+        "Full screen: the pane beside a list, from 100 columns on (F6).",
         ("off", "value", "source", "graph"),
         is_look=True,
     ),
@@ -89,7 +89,8 @@ FIELDS = (
         "level",
         "auto",
         str,
-        "Programs without sessions: how closely run -f looks at runs; auto: as overhead allows.",
+        "Programs without sessions: how closely run -f looks at runs; auto: as closely as "
+        "overhead allows.",
         ("auto", "modules", "ops", "values"),
     ),
     Field(
@@ -108,7 +109,7 @@ FIELDS = (
         "rank_patience",
         10.0,
         to_positive,
-        "Programs of several processes: seconds after which a run that goes on is told of.",
+        "Programs of several processes: seconds after which a long run is reported.",
     ),
 )
 

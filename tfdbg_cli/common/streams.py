@@ -174,7 +174,7 @@ class TextSink:
             if isinstance(error, OSError) and error.errno in _NO_SPACE:
                 self.is_full = True
                 if not self._is_for_messages:
-                    tell(f"what the debugger shows can't be written any more: {error.strerror}.")
+                    tell(f"the debugger's output can't be written any more: {error.strerror}.")
 
 
 def _write_bytes(number: int, data: bytes) -> None:

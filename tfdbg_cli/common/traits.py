@@ -25,8 +25,8 @@ RESULTS = Field(
     "results",
     "own",
     str,
-    "ONNX Runtime, JAX at the level ops: what a program gets of a debugged run; twin: what the"
-    " debugger computes for itself, which saves a run and may differ in the last bits.",
+    "ONNX Runtime, JAX at the level ops: whose results a debugged program gets: its own, or "
+    "the twin's, which saves a run and may differ in the last bits.",
     ("own", "twin"),
 )
 

@@ -112,8 +112,8 @@ class JoinedDump(Dump):
         hosts = {_detail(part, "Host") for part in self.parts.values()} - {""}
         if len(hosts) > 1:
             self.warnings.append(
-                f"The ranks ran on {len(hosts)} machines: their order in time is as good as the "
-                "clocks of these agree."
+                f"The ranks ran on {len(hosts)} machines: their order in time is as exact as "
+                "the machines' clocks."
             )
         for rank, part in self.parts.items():
             self.warnings += [f"Rank {rank}: {text}" for text in part.warnings]

@@ -49,7 +49,7 @@ ADVICE = {
     "power": "Use a whole exponent, or keep the base above 0.",
     "exp": "Subtract the largest argument first (logsumexp, softmax), or clip it.",
     "half": "Keep this op in float32, use bfloat16, or make its operands smaller before it.",
-    "overflow": "Look at what grew: the learning rate, the initial weights, gradients not clipped.",
+    "overflow": "Find what grew: the learning rate, the initial weights, unclipped gradients.",
     "difference": "Mask with a large finite number instead of an infinity, or leave elements out.",
     "product": "Choose with where() instead of multiplying a mask of zeros with infinities.",
     "masked": "Leave at least one element of each row unmasked, or set such rows to 0 afterwards.",

@@ -117,7 +117,7 @@ def vanishing(datum: Datum, tensor: Any, *, below: float = _VANISHING_BELOW) -> 
 
 
 def dead(datum: Datum, tensor: Any, dump: Dump) -> bool:
-    """Whether a float tensor of several elements is all zero, though nothing it was made of is.
+    """Whether a float tensor of several elements is all zero, though none of its inputs is.
 
     So it finds the layer that died and not all that come after it. What zeros were asked for
     (``zeros_like``) and what is no result (parameters, inputs) don't count.

@@ -73,7 +73,7 @@ class _Kind(enum.Enum):
 
 @only_nonfinite
 def origin_of_nonfinite(datum: Datum, tensor: Any, dump: Dump) -> bool:
-    """Whether something bad came out of clean inputs here, and got somewhere.
+    """Whether an op made something bad from clean inputs, and it got somewhere.
 
     A bad tensor got somewhere if the run leaves it behind (as the output of a model, as a loss, as
     a gradient, in a parameter, in a variable), or if a tensor that got somewhere has taken over

@@ -52,9 +52,9 @@ def _look(debugger: Debugger) -> None:
                     _show(debugger, glimpse)
                 return
     if is_open:
-        tell("here: nothing is recorded of this run so far; run, at a stop before it, records it.")
+        tell("here: this run isn't recorded; run, at a stop before it, records it.")
     else:
-        tell("here: no run that could be looked into goes on at this line.")
+        tell("here: no run that the debugger can look into is in progress at this line.")
 
 
 def _show(debugger: Debugger, glimpse: Glimpse) -> None:

@@ -34,17 +34,17 @@ def add_ui_options(parser: argparse._ActionsContainer) -> list[argparse.Action]:
             action="append",
             default=[],
             metavar="CMD",
-            help="run this debugger command; repeatable: each stop takes commands from the queue"
-            " until one lets the program go on. -c - takes further ones from stdin, which is"
-            " otherwise the program's",
+            help="run this debugger command; repeatable: each stop takes commands from the "
+            "queue until one lets the program go on. -c - reads further commands from "
+            "stdin, which otherwise belongs to the program",
         ),
         add(
             "--batch",
             action="store_true",
-            help="ask nobody, and leave stdin to the program: when the commands are used up, it"
-            " runs on",
+            help="never ask, and leave stdin to the program; after the last command the "
+            "program runs on",
         ),
-        add("--ui", choices=_UIS, default="auto", help="how to show things (default: %(default)s)"),
+        add("--ui", choices=_UIS, default="auto", help="interface (default: %(default)s)"),
         add("--no-color", action="store_true", help="no colours; NO_COLOR does the same"),
         add("--no-mouse", action="store_true", help="leave the mouse to the terminal"),
         add("--theme", metavar="NAME", help="colours of the screen"),

@@ -103,9 +103,9 @@ def _add_shared(parser: OptionParser, index: str) -> None:
     add(
         "--index",
         metavar="FILE",
-        help=f"where to keep what is found; what is in there isn't done again (default: {index})",
+        help=f"file for the findings; dumps in it aren't done again (default: {index})",
     )
-    add("--json", action="store_true", help="print what was found as a line of JSON per dump")
+    add("--json", action="store_true", help="print the findings as a line of JSON per dump")
 
 
 def _reported(options: argparse.Namespace, do: Callable[[argparse.Namespace], int]) -> int:
@@ -226,7 +226,7 @@ def _done(
         found = scan(folders, index, do, make, progress, has_parts=has_parts)
     except KeyboardInterrupt:
         progress.end()
-        tell(printable(f"interrupted; the same command goes on with what is in {place}."))
+        tell(printable(f"interrupted; the same command goes on from {place}."))
         raise
     finally:
         progress.end()

@@ -23,15 +23,18 @@ __all__ = ["SEEN", "UNSEEN", "Unseen"]
 SEEN = (
     (
         "PyTorch",
-        "training steps, model calls, blocks, and what is made of them: the Hugging Face Trainer,"
-        " Accelerate, Lightning, Keras on the torch backend",
+        "training steps, model calls, blocks, and libraries built on them: the Hugging Face "
+        "Trainer, Accelerate, Lightning, Keras on the torch backend",
     ),
-    ("TensorFlow", "runs of sessions: tf.compat.v1.Session, MonitoredSession and what uses them"),
+    (
+        "TensorFlow",
+        "runs of sessions: tf.compat.v1.Session, MonitoredSession, and code that uses them",
+    ),
     ("TensorFlow 2", "calls of tf.function, steps from a tape to the update, Keras 3, blocks"),
     (
         "JAX",
-        "calls of compiled functions: jit and what is made of it (optax, Flax, Equinox, Keras on"
-        " JAX), blocks",
+        "calls of compiled functions: jit and libraries built on it (optax, Flax, Equinox, "
+        "Keras on JAX), blocks",
     ),
     ("ONNX Runtime", "runs of sessions, each node of their models"),
     ("NumPy engine", "runs of sessions of tfdbg_cli.engines.numpy"),
@@ -39,13 +42,13 @@ SEEN = (
 
 #: What isn't; it is said at the first call, as far as that can be noticed (not of TensorFlow 2).
 UNSEEN = (
-    ("TensorFlow 2", "eager operations outside of tapes and blocks, functions of tf.data"),
-    ("JAX", "operations outside of compiled functions and blocks"),
+    ("TensorFlow 2", "eager ops outside tapes and blocks, functions of tf.data"),
+    ("JAX", "ops outside compiled functions and blocks"),
     ("ONNX Runtime", "run_async"),
-    ("NumPy", "the program's own computations; of these nothing can be noticed"),
+    ("NumPy", "the program's own computations can't be seen"),
 )
 
-_INSTEAD = "Seen are PyTorch, TensorFlow, JAX and ONNX Runtime."
+_INSTEAD = "Supported: PyTorch, TensorFlow, JAX and ONNX Runtime."
 
 
 class _Door(NamedTuple):

@@ -250,11 +250,11 @@ def introduce(connected: socket.socket, token: str) -> None:
         ) from None
     magic, version, _ = _GREETING.unpack(theirs)
     if magic != _MAGIC:
-        raise UserError("What listens there is no program under tfdbg.")
+        raise UserError("The program that listens there isn't under tfdbg.")
     if version != VERSION:
         raise UserError(
             f"The program speaks version {version} of the protocol, and this tfdbg {VERSION}.",
-            "Use the tfdbg_cli that the program runs under.",
+            "Use the same version of tfdbg_cli as the program.",
         )
     ours = _GREETING.pack(_MAGIC, VERSION, secrets.token_bytes(_NONCE))
     try:
@@ -263,4 +263,4 @@ def introduce(connected: socket.socket, token: str) -> None:
     except LostError:
         raise UserError("The program refused the token.", "Is its token file that one?") from None
     if not hmac.compare_digest(code, _code(token, b"program", theirs + ours)):
-        raise UserError("What listens there doesn't know the token, so it isn't the program.")
+        raise UserError("The program that listens there doesn't know the token: it is another one.")

@@ -114,7 +114,7 @@ KEYS: tuple[Key, ...] = (
         ("i", "command: li -o op_type,health", "its inputs"),
         ("o", "command: lo -o op_type,health", "its recipients"),
         ("r", "command: report", "a report of the run, to pass on"),
-        ("n", "command: why --next", "the next tensor that went bad by itself"),
+        ("n", "command: why --next", "the next origin"),
     ),
     *_table(
         Where.SOURCE,
@@ -149,7 +149,7 @@ KEYS: tuple[Key, ...] = (
         ("=", "filter_cell", "only the rows with the same cell"),
         (" |s|t", "select_row", "select this row for pt --selected and eval, or no longer"),
         (",", "select_like", "select all rows with the same cell"),
-        ('"', "only_selected", "only what is selected"),
+        ('"', "only_selected", "only the selected rows"),
         ("U", "select_none", "select nothing"),
         ("J", "pane_down", "the pane beside the list: down"),
         ("K", "pane_up", "the pane beside the list: up"),

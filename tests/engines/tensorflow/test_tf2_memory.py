@@ -104,7 +104,7 @@ def test_of_a_loop_is_held_what_there_is_room_for(both, inside):
     done = both.programs.debugged("--batch", "--dump-limit", limit, *options, path)
     assert "program: True" in done.out and "(#0) is its iteration " in done.out, done.out + done.err
     first, at = re.findall(r"is its iteration (\d+),.*", done.out), done.out.rindex("--- lt")
-    assert "those behind the first bad one" in done.out[at:]
+    assert "those after the first bad one" in done.out[at:]
     assert 0 < int(first[-1]) <= 57
     # The one that was bad is there, and the program has got what it gets alone.
     (bad,) = re.findall(r"1000000 -inf +\S+Log:0(?: \(#(\d+)\))?$", done.out[at:], re.MULTILINE)

@@ -87,7 +87,7 @@ COMMANDS = (
         "graph",
         ("g",),
         "graph",
-        "Draw a node with what it was computed from and what was computed from it.",
+        "Draw a node with its inputs and its recipients.",
         _graph,
         (
             Argument(
@@ -99,22 +99,22 @@ COMMANDS = (
             ),
             Argument(
                 ("-d", "--depth"),
-                f"so many edges far, default {_DEPTH}",
+                f"up to this many edges away; default: {_DEPTH}",
                 "N",
                 kind=positive("depth"),
             ),
-            Argument(("-c", "--control"), "control edges too"),
+            Argument(("-c", "--control"), "also control edges"),
         ),
         modes=DUMP_MODES,
         examples=(
             ("graph cross_entropy/Log", "its inputs above it, its recipients below"),
-            ("graph -d 4 loss", "four edges far"),
+            ("graph -d 4 loss", "up to four edges away"),
             ("graph loss > loss.svg", "the same as a picture for a browser"),
         ),
-        details="Boxes are nodes, their wires tensors. What holds nan or inf is drawn in heavy "
-        "lines and marked ✗ where it leaves its node. Arrow keys go from node to node, Enter to "
-        "all about one; a click on an op type draws the graph around that node. A wire that goes "
-        "back up (a loop) has its arrow at its upper end. Of many inputs or recipients some are "
-        "drawn, those that are known to be bad before others.",
+        details="Boxes are nodes, wires are tensors. A bad tensor has a heavy line, with ✗ "
+        "at the node that made it. Arrow keys go from node to node, Enter shows its "
+        "node_info; a click on an op type draws the graph around that node. A wire "
+        "that goes back up (a loop) has its arrow at its upper end. If there are "
+        "many inputs or recipients, some are drawn, known bad ones first.",
     ),
 )

@@ -114,7 +114,7 @@ def _start(
     slot = parse_tensor_name(resolve_program_name(context, name))[1]
     data = dump.by_node(node) if slot is None else dump.by_tensor(f"{node}:{slot}")
     if not data:
-        why = f'"{name}" was not dumped, and nothing that it was computed from holds nan or inf.'
+        why = f'"{name}" was not dumped, and none of its inputs holds nan or inf.'
         return node, why
     bad = health.first_bad(data if number is None else data[number : number + 1])
     if len(data) == 1:
@@ -175,9 +175,9 @@ class _AncestryScreen:
         if origin.clean:
             text = "Its inputs were clean:"
             if any(map(self._health.is_bad, origin.clean)):
-                text = "Its inputs; what is bad in them is meant, or was there before the run:"
+                text = "Its inputs; bad values in them are intended, or were there before the run:"
             elif origin.unknown:
-                text = "The inputs of it that were dumped were clean:"
+                text = "Its dumped inputs were clean:"
             lines.append(line((text, "success")))
         for datum in origin.clean:
             op_type = self._dump.op_type(datum.node_name) or "?"
@@ -192,7 +192,7 @@ class _AncestryScreen:
                 )
             )
         if origin.unknown:
-            lines.append(line(("Not dumped, so nobody knows how they were:", "warning")))
+            lines.append(line(("Not dumped, so their health is unknown:", "warning")))
         for tensor in origin.unknown:
             node = self._graph.nodes.get(parse_tensor_name(tensor)[0])
             op_type = node.op_type if node else "?"
@@ -209,7 +209,7 @@ class _AncestryScreen:
         if not origin.began:
             text = "It is bad on purpose, or is memory from before the run: no origin."
         elif stayed_local(self._dump, _way(origin)):
-            text = "It stayed local: no result or state of the run has anything bad from it."
+            text = "It stayed local: nothing that the run returns or updates depends on it."
         else:
             return []
         return [line((text, "info"))]

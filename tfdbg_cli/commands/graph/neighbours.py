@@ -150,7 +150,7 @@ def _list(context: Context, arguments: argparse.Namespace, *, outputs: bool) -> 
         if arguments.path:
             raise UserError("--path and --to-first-bad are two questions.", "Ask one of them.")
         if context.mode in PROFILE_MODES:
-            raise UserError("This run was timed: it kept no tensors.", "run keeps them.")
+            raise UserError("This run was timed, so that it has no tensors.", "run keeps them.")
         return first_bad_document(context, graph, arguments.node_name, arguments.json)
     target = find_node(context, graph, context.here("NODE", arguments.node_name).name)
     context.look_at(target.name)
@@ -178,7 +178,7 @@ def _neighbours(
     note = f" ({', '.join(notes)})" if notes else ""
     head = [line(f"{what} node ", (f'"{name}"', "bold"), f"{note}:")]
     if start != name:
-        copy = f'(it is a copy of "{start}" on another device: whoever uses it is listed there)'
+        copy = f'(it is a copy of "{start}" on another device: its recipients are listed there)'
         head.append(line((copy, "info")))
     if not len(walk):
         head.append(line("  [None]"))
@@ -294,10 +294,10 @@ _NODE = Argument(
     complete=completers.nodes,
 )
 _ARGUMENTS = (
-    Argument(("-c", "--control"), "control edges too"),
+    Argument(("-c", "--control"), "also control edges"),
     Argument(
         ("-d", "--depth"),
-        "as a tree, so deep; with -r alone: config graph_recursion_depth",
+        "as a tree of this depth; default with -r: config graph_recursion_depth",
         "N",
         kind=_depth,
     ),
@@ -305,7 +305,7 @@ _ARGUMENTS = (
     Argument(("-t", "--op_type"), "show the op types"),
     Argument(
         ("-o", "--columns"),
-        "as a table: what to show, with commas between: op_type,health",
+        "as a table: columns to show, separated by commas: op_type,health",
         "COLUMNS",
         default="",
         complete=functools.partial(complete_chosen, COLUMNS),
@@ -320,26 +320,26 @@ _ARGUMENTS = (
     Argument(("--reverse",), "in descending order"),
     Argument(
         ("--path",),
-        "instead: a shortest path between this node and NODE, with its tensors",
+        "show a shortest path between this node and NODE, with its tensors",
         "FROM",
         complete=completers.nodes,
     ),
 )
 _TO_FIRST_BAD = Argument(
     ("--to-first-bad",),
-    "instead: from a tensor with nan or inf back to where they began; without NODE from the "
-    "first such tensor of the run",
+    "go back from a bad tensor to where it began; without NODE: from the first bad tensor of "
+    "the run",
 )
 _TREE_DETAILS = (
-    "Each node is expanded once; (see line n) tells where. Lines deeper than "
-    f"{_DEEPEST} levels are indented no further. "
+    f"Each node is expanded once; (see line n) says where. Lines deeper than {_DEEPEST} "
+    "levels are indented no further. "
 )
 _TABLE_DETAILS = (
-    f"Columns, for -o and -s: {', '.join(COLUMNS)}. They show the tensor that a node gives, or "
-    "of a recipient what it has made. A tree keeps its order.\n\n"
+    f"Columns, for -o and -s: {', '.join(COLUMNS)}. They describe the output of an input "
+    "node, or the outputs of a recipient. A tree keeps its order.\n\n"
 )
 _PATH_DETAILS = (
-    "--path A B looks for a way of data from A to B, then from B to A; where there is none, or "
+    "--path A B looks for a data path from A to B, then from B to A. If there is none, or "
     "with -c, control edges count as well."
 )
 
@@ -353,16 +353,19 @@ LIST_INPUTS = Command(
     modes=DUMP_MODES,
     examples=(
         ("li hidden/Relu", "its direct inputs"),
-        ("li -r -t cross_entropy/Log", "what it was computed from, with op types"),
-        ("li -c -r -d 5 train/Adam", "control inputs too, five levels deep"),
-        ("li loss -o op_type,health", "as a table: how each input is"),
-        ("li -r loss -o health,min,max", "the tree, and how each tensor is"),
-        ("li --path input/x loss", "how one comes from the other, and which tensor is bad"),
+        ("li -r -t cross_entropy/Log", "its inputs and their inputs in turn, with op types"),
+        ("li -c -r -d 5 train/Adam", "also control inputs, five levels deep"),
+        ("li loss -o op_type,health", "as a table: the health of each input"),
+        ("li -r loss -o health,min,max", "the tree, with the health of each tensor"),
+        ("li --path input/x loss", "the path from one to the other, and the bad tensors on it"),
         ("li --to-first-bad loss", "where the nan in the loss began"),
     ),
     details=_TREE_DETAILS + _TABLE_DETAILS + _PATH_DETAILS + "\n\n"
-    "--to-first-bad walks back through bad tensors only; what wasn't dumped is passed through. "
-    "In loops a tensor counts as it was when its consumer was computed.",
+    "--to-first-bad goes back "
+    "through bad tensors, and "
+    "through nodes without a dump. "
+    "In loops it uses the iteration "
+    "whose value the consumer read.",
 )
 
 LIST_OUTPUTS = Command(
@@ -376,8 +379,8 @@ LIST_OUTPUTS = Command(
     examples=(
         ("lo Softmax", "who uses it"),
         ("lo -r Softmax", "and who uses those"),
-        ("lo x -s health --reverse", "as a table, those with the most bad elements first"),
-        ("lo --path Softmax train/Adam", "how one leads to the other"),
+        ("lo x -s health --reverse", "as a table, most bad elements first"),
+        ("lo --path Softmax train/Adam", "the path from one to the other"),
     ),
     details=_TREE_DETAILS + _TABLE_DETAILS + _PATH_DETAILS,
 )

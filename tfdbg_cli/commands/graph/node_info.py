@@ -159,7 +159,7 @@ def _traceback(
     ]
     stack = [frame for frame in node.frames or () if not is_debugger_path(frame.file)]
     if not stack:
-        return [*lines, line(("  (Unavailable: nobody recorded where this node was made)", "dim"))]
+        return [*lines, line(("  (Unavailable: no stack was recorded for this node)", "dim"))]
     sources = dump.sources()
     own = [(at, frame) for at, frame in enumerate(stack) if not is_library_path(frame.file)]
     library = [(at, frame) for at, frame in enumerate(stack) if is_library_path(frame.file)]
@@ -237,7 +237,7 @@ NODE_INFO = Command(
     "node_info",
     ("ni",),
     "graph",
-    "Show a node: its op, device, inputs, recipients, and where it was made.",
+    "Show a node: op, device, inputs, recipients, and the line that made it.",
     _node_info,
     (
         Argument(
@@ -247,7 +247,7 @@ NODE_INFO = Command(
             nargs="?",
             complete=completers.nodes,
         ),
-        Argument(("-a", "--attributes"), "its attributes; with -t the frames inside libraries too"),
+        Argument(("-a", "--attributes"), "its attributes; with -t also frames in libraries"),
         Argument(("-d", "--dumps"), "its dumped tensors"),
         Argument(("-t", "--traceback"), "the Python lines that made it, your own first"),
     ),

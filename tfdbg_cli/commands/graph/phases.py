@@ -29,7 +29,7 @@ class Phase(NamedTuple):
 #: All of them, in the order of a step.
 PHASES = (
     Phase("forward", "F", "success", "forward"),
-    Phase("recompute", "R", "dim", "computed again in the backward pass (checkpointing)"),
+    Phase("recompute", "R", "dim", "recomputed in the backward pass (checkpointing)"),
     Phase("backward", "B", "highlight", "backward, the gradients"),
     Phase("optimizer", "O", "op_type", "optimizer"),
 )

@@ -32,8 +32,8 @@ __all__ = ["COMMANDS"]
 _INDENT = 7
 
 _MEANT = (
-    "No op made a bad value from clean inputs: what is bad is intended (a mask), or is memory from "
-    "before the run, or reached no result."
+    "No op made a bad value from clean inputs: the bad values are intended (a mask), are "
+    "memory from before the run, or reached no result."
 )
 
 
@@ -58,7 +58,7 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
     if arguments.next:
         begin: Datum | None = _next_origin(context, pattern)
         if begin is None:
-            text = "No other op of this run made a nan or an infinity of clean inputs."
+            text = "No other op of this run made a nan or an infinity from clean inputs."
             return Toast(text, "warning")
     else:
         begin = None if arguments.tensor_filter else _origin_of(context, arguments.node_name)
@@ -121,7 +121,8 @@ COMMANDS = (
         "why",
         (),
         "graph",
-        "Say what went bad, at which line, why, and what became of it.",
+        "Explain the first bad tensor: the reason, the line, the inputs, the results that "
+        "became bad.",
         _why,
         (
             Argument(
@@ -132,17 +133,17 @@ COMMANDS = (
                 complete=completers.tensors,
             ),
             *LIST_TENSORS.arguments[:2],  # -f and -fenn
-            Argument(("-n", "--next"), "the next tensor that went bad by itself"),
+            Argument(("-n", "--next"), "the next origin"),
             JSON_ARGUMENT,
         ),
         modes=TENSOR_MODES,
         examples=(
-            ("why", "where the nan or infinity that one looks at came from"),
-            ("why loss", "where the nan of this tensor came from"),
+            ("why", "why the current tensor, or the run, is bad"),
+            ("why loss", "why this tensor is bad"),
         ),
         details="\n".join(
             [
-                "A reason is told where op, inputs and dtype show it, and left out otherwise:",
+                "A reason is given if op, inputs and dtype show it:",
                 *(f"  {kind:<10} {text}" for kind, text in ADVICE.items()),
             ]
         ),

@@ -63,7 +63,7 @@ NODE_ARGUMENT = Argument(
 )
 OP_TYPE_ARGUMENT = Argument(
     ("-t", "--op_type_filter"),
-    "only ops whose type, or the type of what was executed for them, matches",
+    "only ops whose type, or the type of their kernel, matches",
     "REGEX",
     default="",
     complete=_op_types,

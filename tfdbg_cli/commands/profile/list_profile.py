@@ -279,7 +279,7 @@ LIST_PROFILE = Command(
     "list_profile",
     ("lp",),
     "profile",
-    "List how long each op of this run took, in the order in which they began.",
+    "List the times of this run's ops, in the order of their start.",
     _list_profile,
     (
         DEVICE_ARGUMENT,
@@ -287,7 +287,7 @@ LIST_PROFILE = Command(
         OP_TYPE_ARGUMENT,
         Argument(
             ("-f", "--file_path_filter"),
-            "only ops that were made in a file whose path matches",
+            "only ops made in a file whose path matches",
             "REGEX",
             default="",
             complete=completers.source_files,
@@ -296,13 +296,13 @@ LIST_PROFILE = Command(
         Argument(("--max_lineno",), "only ops made above this line; -1: any", "N", -1, int),
         Argument(
             ("-e", "--execution_time"),
-            "only ops that took so long in all, e.g. >100us, <=1ms or [10us,1ms)",
+            "only ops whose total time is in this interval: >100us, <=1ms or [10us,1ms)",
             "INTERVAL",
             kind=parse_time_interval,
         ),
         Argument(
             ("-o", "--op_time"),
-            "only ops that computed so long, e.g. >100us, <=1ms or [10us,1ms)",
+            "only ops whose kernel time is in this interval: >100us, <=1ms or [10us,1ms)",
             "INTERVAL",
             kind=parse_time_interval,
         ),
@@ -316,17 +316,17 @@ LIST_PROFILE = Command(
         ("lp -s exec_time -r", "the slowest first"),
         ("lp --columns exec_time,node:30,line", "these columns, the node in 30 characters"),
         ("lp -t MatMul -e >100us", "matrix products that took more than 0.1 ms"),
-        ("lp -f train.py --min_lineno 40 --max_lineno 60", "what lines 40 to 59 made"),
+        ("lp -f train.py --min_lineno 40 --max_lineno 60", "the ops of lines 40 to 59"),
         ("lp --time_unit ms -o [1ms,10ms)", "in milliseconds"),
     ),
-    details="Op time is the time that the op's kernel computed. Exec time also counts getting "
-    "ready and handing on the results. Start times count from the first op of the run. An op "
-    "that the runtime fused, rewrote or made itself is listed under the node it comes from, with "
-    "what was executed in parentheses. The line is the innermost one outside libraries that made "
-    "the node.\n\n"
-    "PyTorch: the time of an op on the CPU is that of its call. On a GPU op time is what the op "
-    "took there, and exec time the same, or the time of the call if that is longer. Ops of a "
-    "backward pass count for the line of their forward op.",
+    details="Op time is the time of the op's kernel. Exec time also includes preparation and "
+    "passing on the results. Start times count from the first op of the run. An op "
+    "that the runtime fused, rewrote or made itself is listed under the node it "
+    "comes from, with the executed op in parentheses. The line is the innermost line "
+    "outside libraries that made the node.\n\n"
+    "PyTorch: the time of an op on the CPU is that of its call. On a GPU op time is "
+    "its time there, and exec time the same, or the time of the call if that is "
+    "longer. Ops of a backward pass count for the line of their forward op.",
 )
 
 COMMANDS = (LIST_PROFILE,)

@@ -169,7 +169,7 @@ PRINT_SOURCE = Command(
     "print_source",
     ("ps",),
     "profile",
-    "Show a source file with the time that the ops of each line took.",
+    "Show a source file with the time of each line's ops.",
     _print_source,
     (
         Argument(
@@ -195,8 +195,8 @@ PRINT_SOURCE = Command(
     ),
     modes=PROFILE_MODES,
     examples=(
-        ("ps train.py", "what each line of the file cost"),
-        ("ps train.py --cost_type op_time --time_unit ms", "computing alone, in milliseconds"),
+        ("ps train.py", "the time of each line"),
+        ("ps train.py --cost_type op_time --time_unit ms", "kernel time only, in milliseconds"),
         ("ps train.py -t MatMul --init_line 40", "only matrix products, line 40 on top"),
     ),
     details="The time of an op counts for the innermost line outside libraries that made its node. "

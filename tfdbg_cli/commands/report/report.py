@@ -26,7 +26,7 @@ def write_report(context: Context, path: str, *, exclude: str = "") -> int:
     Args:
         context: of the stop.
         path: of the file.
-        exclude: nodes whose name matches this regex are not told of.
+        exclude: a regex for names of nodes to leave out.
 
     Returns:
         The number of bytes.
@@ -87,7 +87,7 @@ COMMANDS = (
         "report",
         (),
         "run control",
-        "Write what is known at this stop to one HTML file, to be sent to somebody.",
+        "Write this stop to one HTML file that you can send to somebody.",
         _report,
         (
             Argument(
@@ -100,7 +100,7 @@ COMMANDS = (
             ),
             Argument(
                 ("-fenn", "--filter_exclude_node_names"),
-                "nodes whose name matches this regex are not told of",
+                "leave out nodes whose name matches this regex",
                 "REGEX",
                 default="",
                 complete=completers.node_patterns,
@@ -108,12 +108,12 @@ COMMANDS = (
         ),
         modes=DUMP_MODES,
         examples=(("report nan.html", "the verdict, the tensor, its line, its graph, the run"),),
-        details="The file holds all that it shows: it loads nothing, runs no script and can be "
-        "printed. It tells what stopped the run and why, the first bad tensor with statistics, "
-        "histogram and heat map, the source lines around the one that made it, the graph around "
-        "it, the numbers that were followed, what the program was started as and on which "
-        "versions. Names and texts of the run are in it, so read it before you send it; the "
-        "name of the machine, the environment and options that look like secrets are not. "
-        "tfdbg --report FILE.html writes it at each stop of run -f and at each run that fails.",
+        details="The file is self-contained: it loads nothing, runs no script and can be "
+        "printed. It shows the verdict, the first bad tensor with statistics, "
+        "histogram and heat map, its source line and graph, the followed numbers, "
+        "the command line and the versions. It contains names and texts of the run, "
+        "so read it before you send it. It doesn't contain the name of the machine, "
+        "the environment, and options that look like secrets. tfdbg --report "
+        "FILE.html writes it at each stop of run -f and at each run that fails.",
     ),
 )

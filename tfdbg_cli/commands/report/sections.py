@@ -66,7 +66,7 @@ def sections(context: Context, *, exclude: str = "") -> Iterator[Section]:
 
     Args:
         context: of the stop that it is about.
-        exclude: nodes whose name matches this regex are not told of.
+        exclude: a regex for names of nodes to leave out.
     """
     dump = context.dump
     subject = _Subject(None)
@@ -285,7 +285,7 @@ def _facts(context: Context) -> Markup:
     program = [*info.program] or (program_facts() if context.mode not in _OFFLINE else [])
     parts = [_table([*facts, *program])]
     if not program:
-        note = "The dump doesn't tell what the program was started as."
+        note = "The dump doesn't have the program's command line."
         parts.append(element("p", note, class_="note"))
     return joined(parts)
 
@@ -309,7 +309,7 @@ def _again(context: Context, datum: Datum | None) -> Markup:
     parts = [
         element("p", "This stops at the first run with such a tensor:"),
         shown_lines([line(f"tfdbg -c {asked} {program}")]),
-        element("p", "There, these commands show what this page tells:"),
+        element("p", "There, these commands show the same as this page:"),
     ]
     return joined([*parts, _table([(element("code", c), text) for text, c in at_stop])])
 

@@ -344,7 +344,7 @@ RUN = Command(
     "run",
     ("r",),
     "run control",
-    "Execute this run, or the next ones, with or without watching tensors.",
+    "Run this run or the next ones, with or without watching tensors.",
     _run,
     (
         Argument(
@@ -368,7 +368,7 @@ RUN = Command(
         ),
         Argument(
             ("-d", "--till_differs"),
-            "execute runs until one differs from the run of its number that was kept there",
+            "execute runs until one differs from the run of the same number in this folder",
             "DIR",
             default="",
             complete=completers.files,
@@ -376,7 +376,7 @@ RUN = Command(
         *terms_arguments("; of -d"),
         Argument(
             ("-k", "--keep"),
-            "keep the dumps of all runs up to the N-th of -t, without it to the program's end",
+            "keep the dumps of all runs up to the N-th of -t, or to the end of the program",
         ),
         Argument(("-p", "--profile"), "time the ops of the run instead of keeping its tensors"),
         KIND,
@@ -404,7 +404,7 @@ RUN = Command(
         ("run", "execute the run and look at its tensors"),
         ("run -f", f"go on until something becomes nan or infinite ({RECOMMENDED})"),
         ("run -f has_inf_or_nan", "stop at any nan or infinity, also at those of masks"),
-        ("run -d /tmp/good", "go on until a run differs from the one of its number there"),
+        ("run -d /tmp/good", "go on until a run differs from the run of the same number there"),
         ("run -k", "with --keep-dumps: keep every run of the program, for run -d and compare"),
         ("run -t 10", "nine runs undebugged, then one with the debugger"),
         ("run -n", "execute the run undebugged and stop before the next one"),
@@ -412,19 +412,19 @@ RUN = Command(
         ("run --node_name_filter hidden", "watch only the nodes of one scope"),
         ("run -t 10 --kind training", "PyTorch: the tenth optimizer step from now"),
     ),
-    details=f"-f without a name waits for {RECOMMENDED}: the first tensor that went bad though "
-    "its inputs were clean, and that reached a result, a gradient or a parameter. Masks of -inf "
-    "are passed over. has_inf_or_nan is better where every nan and infinity is a mistake, also "
-    "one that nothing depends on.",
+    details=f"-f without a name waits for {RECOMMENDED}: the first tensor that an op made "
+    "bad from clean inputs, and that reached a result, a gradient or a parameter. "
+    "It ignores masks of -inf. Use has_inf_or_nan if every nan and infinity is a "
+    "mistake, even one that nothing depends on.",
 )
 
 RUN_INFO = Command(
     "run_info",
     ("ri",),
     "run control",
-    "Show what this run was asked for, and how to go on.",
+    "Show the run's fetches and feeds, and the commands to go on with.",
     _run_info,
-    examples=(("ri", "what was asked of this run"),),
+    examples=(("ri", "fetches and feeds of this run"),),
 )
 
 ERROR = Command(
@@ -458,7 +458,7 @@ INVOKE_STEPPER = Command(
     "invoke_stepper",
     ("s",),
     "run control",
-    "Step through this run, or the next one: stop at its nodes, change values, go back.",
+    "Step through this run or the next one: stop at nodes, change values, go back.",
     _invoke_stepper,
     (
         Argument(

@@ -82,7 +82,7 @@ def _ways(context: Context, error: RunError, node: Node | None, lister: str) -> 
         if context.run_info.kind != "run" and not dump.node_names():
             text = "This run was not debugged, so its ops and tensors are not known."
             return [line((text, "warning")), line(*_again(context))]
-        head = Span("The error names no op that the graph has.", "warning")
+        head = Span("The error names no op of the graph.", "warning")
         if error.is_late:
             head = Span("The run itself was done.")
         lines = [line(head, " ", (lister, "link", lister), f" lists the {what}.")]

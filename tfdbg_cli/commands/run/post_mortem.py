@@ -21,7 +21,7 @@ _MODES = frozenset({"post-mortem"})
 def _traceback(context: Context, arguments: argparse.Namespace) -> Result:
     error: BaseException = context.extra["uncaught"]
     lines = [line((text, "warning")) for text in context.extra.pop("notes", ())]
-    lines += [line("The program has ended with an error that it didn't catch."), line()]
+    lines += [line("The program ended with an uncaught error."), line()]
     for text in "".join(traceback.format_exception(error)).splitlines():
         lines.append(_frame(context, text))
     lines += [line(), *_ways(context)]
@@ -48,13 +48,13 @@ def _frame(context: Context, text: str) -> Line:
 
 def _ways(context: Context) -> list[Line]:
     """What to look at next."""
-    ways = [("pdb", "Python's debugger at that line, its variables; q comes back")]
+    ways = [("pdb", "Python's debugger at that line; q returns")]
     if context.dump is None:
         return [_way(*ways[0]), line(), line("No run was recorded before that.")]
     ways.append(("lt", "the tensors of the last run"))
     if context.run_info.error is not None:
-        ways.append(("error", "the op that failed in it, and what it was given"))
-    ways.append(("why", "where a nan or an infinity began in it, if there is one"))
+        ways.append(("error", "the op that failed, and its inputs"))
+    ways.append(("why", "where a nan or an infinity began, if there is one"))
     return [_way(*each) for each in ways]
 
 
@@ -71,7 +71,7 @@ COMMANDS = (
         "traceback",
         ("tb",),
         "run control",
-        "Show the error that the program has ended with, and the lines that led to it.",
+        "Show the error that ended the program, and the lines that led to it.",
         _traceback,
         modes=_MODES,
         examples=(("tb", "the traceback as python prints it"),),
@@ -80,9 +80,9 @@ COMMANDS = (
         "pdb",
         (),
         "run control",
-        "Open Python's debugger at the line that has raised the program's error.",
+        "Open Python's debugger at the line that raised the program's error.",
         _pdb,
         modes=_MODES,
-        examples=(("pdb", "p x, up, down, ll; q comes back to this prompt"),),
+        examples=(("pdb", "p x, up, down, ll; q returns to this prompt"),),
     ),
 )

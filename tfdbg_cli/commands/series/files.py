@@ -82,7 +82,7 @@ def svg_text(
     Args:
         series: name -> numbers, none of them empty.
         marks: runs to mark.
-        is_log: whether steps upwards are factors.
+        is_log: whether the axis is logarithmic.
     """
     height = _HEIGHT * len(series)
     parts = [

@@ -42,7 +42,7 @@ _LEAST_HEIGHT = 6
 _MOST_CURVES = 50
 _NOTHING = UserError(
     "No number is followed yet.",
-    "The loss is, as soon as a run tells it; track EXPRESSION follows another one.",
+    "The loss is, as soon as a run has one; track EXPRESSION follows another one.",
 )
 
 
@@ -69,10 +69,10 @@ def _track(context: Context, arguments: argparse.Namespace) -> Result:
     if not text and not arguments.norms and not arguments.delete:
         return _list(*_tracks(context))
     if context.tracks is None:
-        raise UserError("Nothing runs here that could be followed.", "plot shows what was.")
+        raise UserError("There is no running program here.", "plot shows what was.")
     if arguments.delete:
         if text or arguments.norms:
-            raise UserError("-d takes the name of one that is followed, and nothing else.")
+            raise UserError("-d takes the name of a followed number, and nothing else.")
         return _forget(context.tracks, arguments.delete)
     if arguments.norms:
         if text:
@@ -112,7 +112,7 @@ def _cut(expression: str) -> str:
 def _follow_loss(tracks: Tracks) -> Toast:
     if LOSS in tracks:
         return Toast("The loss is followed already: plot loss shows it.")
-    return Toast("The loss is followed, as soon as a run tells it.")
+    return Toast("The loss is followed as soon as a run has one.")
 
 
 def _follow_norms(context: Context, tracks: Tracks) -> Toast:
@@ -122,7 +122,7 @@ def _follow_norms(context: Context, tracks: Tracks) -> Toast:
         return Toast("Norms of gradients and parameters are followed from the next run on.")
     if context.dump is None:
         return Toast(
-            "What there is to follow is read off a run: give track --norms at the end of one.",
+            "The norms are read off a run: type track --norms after a run.",
             "warning",
         )
     found = norm_expressions(context.dump)
@@ -152,7 +152,7 @@ def _list(tracks: Tracks, whose: str) -> Document:
         return TextDocument(
             [
                 line("No number is followed yet."),
-                line(("The loss is, as soon as a run tells it (track -h).", "dim")),
+                line(("The loss is, as soon as a run has one (track -h).", "dim")),
             ]
         )
     lines: list[Line] = [line(f"{len(tracks)} number(s) over runs{whose and f' {whose}'}:"), line()]
@@ -236,7 +236,7 @@ def _read_runs(text: str, points: dict[str, Points]) -> tuple[int, int]:
         for number, default in zip(numbers, (first, last), strict=True)
     ]
     if found[0] > found[1]:
-        raise UserError(f"Runs {found[0]} to {found[1]} are none: the first comes first.")
+        raise UserError(f"Runs {found[0]} to {found[1]} are none: the first has to come first.")
     return found[0], found[1]
 
 
@@ -317,21 +317,21 @@ TRACK = Command(
     "track",
     (),
     "numbers over runs",
-    "Follow a number over runs while the program goes on; list what is followed.",
+    "Follow a number over runs while the program goes on; without arguments: list the series.",
     _track,
     (
         Argument(
             ("expression",),
-            "of Python and NumPy, with tensors in backticks, that gives one number; or loss",
+            "a Python expression with one number as its result, tensor names in backticks; or loss",
             "EXPRESSION",
             nargs="*",
             complete=completers.expression,
         ),
-        Argument(("--as",), "what to call it", "NAME", default=""),
+        Argument(("--as",), "the name of the series", "NAME", default=""),
         Argument(("--norms",), "norms of gradients and parameters, module by module"),
         Argument(
             ("-d", "--delete"),
-            "follow it no more; norms for those of --norms",
+            "stop following it; norms: those of --norms",
             "NAME",
             default="",
             complete=_complete,
@@ -341,16 +341,16 @@ TRACK = Command(
         ('track "np.linalg.norm(`fc1.weight:0`)" --as weight', "one number of each run"),
         ("track `logits:0`.max()", "followed from the next run on"),
         ("track --norms", "norms of gradients and parameters of each module"),
-        ("track", "what is followed, each with its last numbers"),
+        ("track", "all series, each with its last numbers"),
         ("track -d weight", "let go of it"),
     ),
     details=(
-        "The loss is followed without being asked for, where a run tells it: what backward() "
-        "begins with (PyTorch), what a tape computes gradients of or what a training step returns "
-        "(TensorFlow 2), a fetched number that is called so, or the only one beside a training "
-        "operation (sessions).\n\n"
-        f"The last {CAPACITY} numbers are kept, also while no run is debugged. Only what an "
-        "expression names is watched for it."
+        "The loss is followed by itself if a run has one: the tensor on which backward() is "
+        "called (PyTorch), the tensor whose gradients a tape computes or the result of a "
+        "training step (TensorFlow 2), a fetched number with such a name, or the only one "
+        "fetched beside a training op (sessions).\n\n"
+        f"The last {CAPACITY} numbers are kept, even while no run is debugged. Only the "
+        "tensors that an expression names are watched for it."
     ),
 )
 
@@ -358,21 +358,23 @@ PLOT = Command(
     "plot",
     (),
     "numbers over runs",
-    "Draw the numbers that are followed over the runs; save them as a picture or a table.",
+    "Draw the followed numbers over the runs, or save them as a picture or a table.",
     _plot,
     (
         Argument(
             ("names",),
-            "of what track lists; without one all are drawn",
+            "a name that track lists; none: all",
             "NAME",
             nargs="*",
             complete=_complete,
         ),
         Argument(
-            ("-r", "--runs"), "only these runs: FROM:TO, from the last one if negative", "INTERVAL"
+            ("-r", "--runs"),
+            "only these runs: FROM:TO; negative numbers count from the last run",
+            "INTERVAL",
         ),
-        Argument(("--log",), "steps upwards are factors"),
-        Argument(("--rows",), "how high a curve is", "N", kind=positive("number of rows")),
+        Argument(("--log",), "logarithmic axis"),
+        Argument(("--rows",), "height of a curve, in rows", "N", kind=positive("number of rows")),
         Argument(
             ("--save",),
             "write them to a file: .csv, .svg or .png (with matplotlib)",
@@ -381,21 +383,21 @@ PLOT = Command(
         ),
         Argument(
             ("--tensorboard",),
-            "write scalars that TensorBoard shows",
+            "write scalars for TensorBoard",
             "DIR",
             complete=completers.files,
         ),
     ),
     examples=(
-        ("plot", "all of them, one below the other"),
+        ("plot", "all series, one below the other"),
         ("plot loss --log -r=-100:", "the last hundred runs, logarithmic"),
         ("plot --save curves.svg", "a picture for a report; .csv for a spreadsheet"),
         ("plot --tensorboard logs/debug", "then: tensorboard --logdir logs"),
     ),
     details=(
-        "▲ marks a run that the program stopped at, × a bad one; nan and infinities stand above "
-        "the curve. c leads to a cursor over the curve: the status line tells run and number, "
-        "Enter the numbers around. The menu zooms."
+        "▲ marks a run at which the program stopped, × a bad one; nan and infinities are "
+        "above the curve. c puts a cursor on the curve: the status line shows run and "
+        "number, Enter lists the numbers around. The menu zooms."
     ),
 )
 

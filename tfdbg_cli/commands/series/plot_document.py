@@ -33,7 +33,7 @@ class PlotDocument(Document):
         runs: the first and the last run to show.
         width: columns that lines may fill.
         height: rows of the curve.
-        is_log: whether steps upwards are factors.
+        is_log: whether the axis is logarithmic.
     """
 
     def __init__(

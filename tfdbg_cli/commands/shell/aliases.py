@@ -45,7 +45,7 @@ def expand_alias(aliases: Mapping[str, str], command: str) -> str | None:
             return rest
         number = int(match[1])
         if number > len(words):
-            raise UserError(f"The alias {name} needs {number} word(s) behind it: {text}")
+            raise UserError(f"The alias {name} needs {number} word(s) after it: {text}")
         return words[number - 1]
 
     return _PLACE.sub(filled, text)
@@ -97,13 +97,13 @@ ALIAS = Command(
     "alias",
     (),
     "scripts",
-    "Show your own commands, or make one out of others; one that is typed is kept.",
+    "Show your own commands, or make one from others. Aliases typed at a prompt are kept.",
     _alias,
     (
         Argument(
             ("text",),
-            "its name and what it stands for, to the end of the line; %1 to %9 are the words "
-            "behind the alias, %* all of them",
+            "the alias and its commands, to the end of the line; %1 to %9 are the words "
+            "after the alias, %* all of them",
             "[NAME [= COMMANDS]]",
             nargs="?",
             complete=_names,
@@ -111,7 +111,10 @@ ALIAS = Command(
     ),
     examples=(
         ("alias big = lt -s dump_size -r", "then big -n hidden lists the largest of a scope"),
-        ("alias bad = lt -f has_inf_or_nan; li --to-first-bad %1", "several commands, a word"),
+        (
+            "alias bad = lt -f has_inf_or_nan; li --to-first-bad %1",
+            "several commands, and a word as an argument",
+        ),
         ("alias", "all of them"),
     ),
     is_raw=True,
@@ -124,7 +127,7 @@ UNALIAS = Command(
     "Remove an alias.",
     _unalias,
     (Argument(("name",), "the alias", "NAME", complete=_names),),
-    examples=(("unalias big", "forget it"),),
+    examples=(("unalias big", "remove it"),),
 )
 
 COMMANDS = (ALIAS, UNALIAS)

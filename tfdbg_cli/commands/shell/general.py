@@ -104,14 +104,14 @@ def _help_page(lines: list[Line], title: str) -> TextDocument:
 
 #: What a command line may hold besides commands, with a few words on it.
 LANGUAGE = (
-    ("/REGEX", "Search the screen; / alone: the next match."),
-    ("&REGEX", "Show only the matching lines; & alone: all of them."),
+    ("/REGEX", "Search the screen; / alone: next match."),
+    ("&REGEX", "Show only the matching lines; & alone: all lines."),
     ("@[10,0]", "Scroll to an element of the tensor on the screen."),
     ("COMMAND > FILE", "Write the output to a file; >> appends to it."),
-    ("COMMAND | PROGRAM", "Send the output through a command of the shell."),
+    ("COMMAND | PROGRAM", "Send the output to a shell command."),
     ("COMMAND; COMMAND", "Several commands; the first error ends the line."),
     ("# COMMENT", "Nothing."),
-    ("!!  !12  !lt", "The last command again, the one with a number, with a beginning."),
+    ("!!  !12  !lt", "Run again: the last command, number 12, the last that begins with lt."),
 )
 
 
@@ -204,28 +204,29 @@ CONFIG = Command(
     "config",
     ("cfg",),
     "general",
-    "Show the settings and where they come from, change one for this session, or keep them.",
+    "Show the settings and their sources, change one for this session, or save them.",
     _config,
     (
         Argument(
             ("words",),
-            "show, set NAME VALUE, or save what was set",
+            "show, set NAME VALUE, or save the changed settings",
             "show | set NAME VALUE | save",
             nargs="*",
             complete=completers.settings,
         ),
-        Argument(("-k", "--keep"), "set: for later sessions, too"),
+        Argument(("-k", "--keep"), "with set: also for later sessions"),
     ),
     examples=(
         ("config", "all settings"),
         ("config set graph_recursion_depth 5", "li -r goes five levels deep in this session"),
-        ("config save", "what was set in this session is kept"),
+        ("config save", "save this session's settings"),
         ("config set --keep overhead 3", "one value, for this session and later ones"),
     ),
     details=(
-        "What is set holds for this session, whoever sets it: a person, -c, a pipe, a script. "
-        "config save, or --keep, writes it to the settings file. What is about the screen alone "
-        "(theme, mouse_mode, pane, hyperlinks) is kept at once when a person sets it at a prompt."
+        "A setting holds for this session, whoever sets it: a person, -c, a pipe, a script. "
+        "config save, or --keep, writes it to the settings file. Settings of the screen "
+        "(theme, mouse_mode, pane, hyperlinks) are saved at once when a person sets it at a "
+        "prompt."
     ),
 )
 
@@ -235,7 +236,7 @@ VERSION = Command(
     "general",
     "Show the versions of the debugger, NumPy and the program's framework.",
     _version,
-    examples=(("version", "what to write in a bug report"),),
+    examples=(("version", "for a bug report"),),
 )
 
 MOUSE = Command(
@@ -271,13 +272,13 @@ LINK = Command(
     "screen",
     "List the links of the last output with numbers, or follow one.",
     _link,
-    (Argument(("number",), "which link to follow", "N", nargs="?", kind=int),),
+    (Argument(("number",), "the link to follow", "N", nargs="?", kind=int),),
     examples=(
-        ("link", "what the underlined words of the last output lead to"),
+        ("link", "the commands of the underlined words of the last output"),
         ("link 3", "follow the third"),
     ),
-    details="For the line UI and the others that print. On the full screen Tab goes from link to\n"
-    "link and Enter follows one.",
+    details="For interfaces that print. On the full screen Tab moves from link to link and\n"
+    "Enter follows one.",
 )
 
 COMMANDS = (HELP, CONFIG, VERSION, MOUSE, PREV, NEXT, LINK)

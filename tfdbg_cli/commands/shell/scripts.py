@@ -80,14 +80,15 @@ HISTORY = Command(
     "history",
     ("hist",),
     "scripts",
-    "List the commands that were typed; !12 runs one again.",
+    "List the typed commands; !12 runs number 12 again.",
     _history,
-    (Argument(("count",), "only the last so many", "N", nargs="?", kind=_count),),
+    (Argument(("count",), "only the last N", "N", nargs="?", kind=_count),),
     examples=(("history", "all of them"), ("history 20", "the last twenty")),
     details=(
-        "!! runs the last command again, !12 the one with this number, !-2 the last but one,\n"
-        "!lt the last one that begins with lt, !?Relu the last one that holds Relu.\n"
-        "Words behind are appended: !lt -r"
+        "!! runs the last command again, !12 the one with this number, !-2 the last but "
+        "one,\n"
+        "!lt the last one that begins with lt, !?Relu the last one that contains Relu.\n"
+        "Further words are appended: !lt -r"
     ),
 )
 
@@ -95,17 +96,17 @@ SOURCE = Command(
     "source",
     (),
     "scripts",
-    "Run the commands of a file, one a line, until one fails; # begins a comment.",
+    "Run the commands of a file, one per line, until one fails; # begins a comment.",
     _source,
     (Argument(("path",), "the file", "FILE", complete=completers.files),),
-    examples=(("source first_nan.tfdbg", "runs go on, and the next stop takes the next command"),),
+    examples=(("source first_nan.tfdbg", "after a run, the next command runs at the next stop"),),
 )
 
 SAVE = Command(
     "save",
     (),
     "scripts",
-    "Write the commands typed in this session to a file for source.",
+    "Write this session's commands to a file, for source.",
     _save,
     (Argument(("path",), "the file; it is replaced", "FILE", complete=completers.files),),
     examples=(("save first_nan.tfdbg", "a session is a script"),),
@@ -120,7 +121,7 @@ RECORD = Command(
     (
         Argument(
             ("path",),
-            "the file, which is replaced; off ends it; nothing tells where it goes",
+            "the file, which is replaced; off ends the recording; none: show the file",
             "FILE | off",
             nargs="?",
             complete=completers.files,

@@ -315,8 +315,8 @@ LIST_SOURCE = Command(
     examples=(
         ("ls", "your files first, then the library's"),
         ("ls -p model", "by any part of the path"),
-        ("ls -s tensors -r", "those that made the most tensors first"),
-        ("ls -n ^hidden/", "only what made the nodes of a scope"),
+        ("ls -s tensors -r", "files with the most tensors first"),
+        ("ls -n ^hidden/", "only files that made the nodes of a scope"),
         ("ls -n ^gradients/", "PyTorch: the files of the forward ops that have gradients"),
     ),
 )
@@ -338,14 +338,17 @@ PRINT_SOURCE = Command(
         Argument(("-t", "--tensors"), "name the dumped tensors instead of the nodes"),
         Argument(
             ("-m", "--max_elements_per_line"),
-            "how many names under a line, of each phase",
+            "number of names below a line, for each phase",
             "N",
             default=10,
             kind=_count,
         ),
-        Argument(("--fold",), "no names under the lines; how many there are is a link to them"),
+        Argument(("--fold",), "only the number of names below each line, as a link"),
         Argument(
-            ("--open",), "with --fold: lines that have them, with commas between", "N", default=""
+            ("--open",),
+            "with --fold: lines whose names are shown, separated by commas",
+            "N",
+            default="",
         ),
         Argument(("-b", "--line_begin"), "scroll to this line", "N", default=1, kind=_count),
     ),
@@ -353,16 +356,17 @@ PRINT_SOURCE = Command(
     examples=(
         ("ps debug_mnist.py", "the file with its nodes"),
         ("ps -t -b 40 train.py", "with its tensors, line 40 on top"),
-        ("ps train.py --fold", "the lines alone, with how many ops each made"),
+        ("ps train.py --fold", "only the lines, with the number of ops of each"),
     ),
-    details="Lines of which this run computed a node are marked with *, lines that only created "
-    "nodes with -. After a training step of PyTorch the marks are F (forward), B (backward) and O "
-    "(optimizer), and the names are grouped so: gradients stand at the line of their forward op. "
-    "A mark in the colour of nan or inf says that an op of the line made some; behind the line is "
-    "a link to the first such op. On the page, ]b and [b go to the next and the previous bad line, "
-    "z folds and unfolds the names.\n\n"
-    "With Pygments installed the text has syntax colours. It is the one that ran, as far as it was "
-    "seen before it was edited; otherwise a note says so.",
+    details="* marks lines with a node that this run computed, - lines with other nodes. "
+    "After a training step of PyTorch the marks are F (forward), B (backward) and O "
+    "(optimizer), and the names are grouped in the same way: gradients are at the "
+    "line of their forward op. A mark in the colour of nan or inf means that an op "
+    "of the line made some; after the line is a link to the first such op. On the "
+    "page, ]b and [b go to the next and the previous bad line, z folds and unfolds "
+    "the names.\n\n"
+    "With Pygments installed the text has syntax colours. It is the text that ran; "
+    "if the file was edited before the debugger read it, a note says so.",
 )
 
 COMMANDS = (LIST_SOURCE, PRINT_SOURCE)

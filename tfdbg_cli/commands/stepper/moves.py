@@ -158,7 +158,7 @@ WHERE = Command(
     "where",
     ("w",),
     "stepper",
-    "Show where in the run the stepper is.",
+    "Show the nodes around the next one.",
     _where,
     modes=STEPPER_MODES,
     examples=(("w", "the nodes around the next one, and how to go on"),),
@@ -168,18 +168,18 @@ LIST = Command(
     "list_sorted_nodes",
     ("lsn",),
     "stepper",
-    "List the run's nodes in the order in which they are done, with their states.",
+    "List the run's nodes in order of execution, with their states.",
     _list,
     (
-        Argument(("-l", "--lower"), "the first one to list, from 1", "LOWER", kind=_count),
-        Argument(("-u", "--upper"), "the last one to list", "UPPER", kind=_count),
+        Argument(("-l", "--lower"), "the first node to list, from 1", "LOWER", kind=_count),
+        Argument(("-u", "--upper"), "the last node to list", "UPPER", kind=_count),
     ),
     modes=STEPPER_MODES,
     examples=(("lsn", "all nodes"), ("lsn -l 10 -u 20", "the tenth to the twentieth")),
     details=(
-        "The letters: P placeholder (its value is fed), U unfeedable (it can't be overridden), H "
-        "step or cont has gone to it, I it was done on the way, O overridden, D a variable that "
-        "was updated. The original's alias lt is list_tensors here."
+        "The letters: P placeholder (its value is fed), U unfeedable (it can't be "
+        "overridden), H reached by step or cont, I computed on the way, O overridden, D a "
+        "variable that was updated. The original's alias lt is list_tensors here."
     ),
 )
 
@@ -187,13 +187,13 @@ STEP = Command(
     "step",
     ("st", "s"),
     "stepper",
-    "Do the next node, or undo the last one.",
+    "Compute the next node, or undo the last one.",
     _step,
     (
         Argument(("count",), "so many", "NUM", nargs="?", kind=_count),
         Argument(("-t", "--times"), "the same", "NUM", default=1, kind=_count),
         Argument(("-b", "--back"), "undo: the state is as before the last step"),
-        Argument(("-i", "--iteration"), "of a loop do one iteration (NumPy engine, JAX)"),
+        Argument(("-i", "--iteration"), "compute one iteration of a loop (NumPy engine, JAX)"),
     ),
     modes=STEPPER_MODES,
     examples=(
@@ -213,7 +213,7 @@ CONT = Command(
     (
         Argument(
             ("target",),
-            "go on until it is done; without one: to a breakpoint or the end",
+            "go on until this node is computed; without it: to a breakpoint or the end",
             "NODE",
             nargs="?",
             default="",
@@ -221,15 +221,15 @@ CONT = Command(
         ),
         Argument(
             ("-r", "--restore_variable_values"),
-            "give variables their values of the beginning first",
+            "first reset variables to their values at the beginning",
         ),
     ),
     modes=STEPPER_MODES,
     examples=(
-        ("cont Softmax", "go on until Softmax is done"),
+        ("cont Softmax", "go on until Softmax is computed"),
         ("ct", "go on to the next breakpoint"),
     ),
-    details="Breakpoints on the way stop it, too. Ctrl-C stops it after the node at work.",
+    details="Breakpoints on the way also stop it. Ctrl-C stops it after the current node.",
 )
 
 UNTIL = Command(
@@ -247,12 +247,13 @@ BREAK = Command(
     "break",
     ("b",),
     "stepper",
-    "Stop before nodes of a name or op type, or before what reads a tensor that passes a filter.",
+    "Stop before nodes of a name or op type, or before the op that reads a tensor which "
+    "passes a filter.",
     _break,
     (
         Argument(
             ("what",),
-            "a node, an op type, or a regex for names; nothing: list the breakpoints",
+            "a node, an op type, or a regex for names; none: list the breakpoints",
             "NAME",
             nargs="?",
             default="",
@@ -287,7 +288,7 @@ DELETE = Command(
     "stepper",
     "Delete a breakpoint.",
     _delete,
-    (Argument(("number",), "its number, or all", "NUMBER", complete=_breakpoints),),
+    (Argument(("number",), "the breakpoint's number, or all", "NUMBER", complete=_breakpoints),),
     modes=STEPPER_MODES,
     examples=(("delete 1", "the first one"), ("delete all", "all of them")),
 )
@@ -296,17 +297,19 @@ EXIT = Command(
     "exit",
     ("quit", "q"),
     "stepper",
-    "Leave the stepper: the run goes on to its end, or never happened.",
+    "Leave the stepper: finish the run, or undo it.",
     _exit,
     (
-        Argument(("--keep",), "do the rest of the run with what was changed (the default)"),
-        Argument(("--discard",), "take everything back, and stop at the run-start again"),
-        Argument(("-d", "--detach"), "keep, and let the program go on without the debugger"),
+        Argument(("--keep",), "finish the run with the overrides (the default)"),
+        Argument(("--discard",), "undo everything, and stop at the run-start again"),
+        Argument(
+            ("-d", "--detach"), "finish the run, and let the program go on without the debugger"
+        ),
         Argument(("--end",), "end the program (exit status 1)"),
     ),
     modes=STEPPER_MODES,
     examples=(
-        ("exit", "do the rest of the run, and look at it"),
+        ("exit", "finish the run, and look at it"),
         ("exit --discard", "as if it had never happened"),
     ),
 )

@@ -271,12 +271,12 @@ INJECT = Command(
     "inject_value",
     ("inject", "override_value", "override"),
     "stepper",
-    "Replace the value of a tensor for the rest of the run by that of an expression.",
+    "Give a tensor another value for the rest of the run.",
     _override,
     (
         Argument(
             ("tensor",),
-            "a tensor of the run; nothing: list what is overridden",
+            "a tensor of the run; none: list the overrides",
             "TENSOR",
             nargs="?",
             default="",
@@ -284,29 +284,29 @@ INJECT = Command(
         ),
         Argument(
             ("expression",),
-            "its value, as eval takes it; quote it if it has blanks outside of brackets",
+            "the value, an expression as for eval; quote it if it has blanks outside brackets",
             "EXPRESSION",
             nargs="*",
             complete=completers.expression,
         ),
         Argument(
             ("-n", "--number"),
-            "which of the values that a tensor has in loops, from 0, as lt counts them (JAX)",
+            "which value of a tensor in a loop, from 0, as in lt (JAX)",
             "K",
             kind=int,
         ),
     ),
     modes=STEPPER_MODES,
     examples=(
-        ("override Softmax:0 np.clip(`Softmax:0`, 1e-8, 1)", "clip what was computed"),
+        ("override Softmax:0 np.clip(`Softmax:0`, 1e-8, 1)", "clip the computed value"),
         ("override hidden/Relu:0 0", "a number fills the tensor"),
         ("override -n 17 scan/log:0 0", "one value of a tensor in a loop: scan/log:0 (#17)"),
-        ("override", "what is overridden"),
+        ("override", "the overrides"),
     ),
     details=(
         "If nodes have read the tensor already, the stepper first goes back to before them. "
-        "On PyTorch the program can't go back: override before it is read, or before it is "
-        "computed (the value is put in its place then)."
+        "On PyTorch the program can't go back: override a tensor before it is read, or "
+        "before it is computed (then the value replaces it)."
     ),
 )
 
@@ -314,12 +314,12 @@ RESTORE = Command(
     "restore",
     (),
     "stepper",
-    "Take overrides back, and give variables the values they had before the run.",
+    "Remove overrides, and reset variables to their values before the run.",
     _restore,
     (
         Argument(
             ("names",),
-            "tensors or variables; nothing: all",
+            "tensors or variables; none: all",
             "NAME",
             nargs="*",
             complete=completers.tensors,
@@ -333,7 +333,7 @@ DIFF = Command(
     "diff",
     (),
     "stepper",
-    "Show what the overrides have changed: shape, health, largest change.",
+    "Show the effect of the overrides: shape, health, largest change.",
     _diff,
     modes=STEPPER_MODES,
     examples=(("diff", "every tensor that depends on an override"),),

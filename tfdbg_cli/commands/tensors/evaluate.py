@@ -74,19 +74,19 @@ EVAL = Command(
     "eval",
     ("ev",),
     "tensors",
-    "Evaluate a Python expression; tensors stand in backticks, NumPy is np.",
+    "Evaluate a Python expression: tensor names in backticks, NumPy as np.",
     _evaluate,
     (
         Argument(
             ("expression",),
-            "quote it if it has blanks; without one the stored results are listed",
+            "quote it if it has blanks; none: list the stored results",
             "EXPRESSION",
             nargs="*",
             complete=completers.expression,
         ),
         Argument(
             ("-o", "--output"),
-            "keep the result under this name, for later expressions at this stop and the next ones",
+            "store the result under this name, for later expressions at this and later stops",
             "NAME",
             default="",
             complete=completers.stored,
@@ -94,24 +94,23 @@ EVAL = Command(
         *value_arguments("which dump of repeated tensors, for references without [index]"),
     ),
     examples=(
-        ('eval "np.argwhere(np.isinf(`cross_entropy/Log:0`))"', "the places of the infinities"),
+        ('eval "np.argwhere(np.isinf(`cross_entropy/Log:0`))"', "the indices of the infinities"),
         ('eval "`hidden/Relu:0` > 3"', "a > inside quotes is no redirection"),
         ("eval np.sum(`loop/body:0[2]`)", "the third dump of a tensor"),
         ("eval `/device:GPU:0:hidden/Relu:0:DebugIdentity`", "by device and debug op"),
         ("eval -o before \"fetches['loss']\"", "store a fetch, to compare it at the next stop"),
-        ("eval fetches['loss']-before", "use what was stored"),
+        ("eval fetches['loss']-before", "use the stored value"),
         ("eval _.max()", "_ is the tensor that was last looked at"),
-        ("eval", "list what is stored"),
+        ("eval", "list the stored results"),
     ),
     details=(
-        "A reference is `[device:]node[:slot[:DebugOp]][[execution]]`, the name of a feed, or "
-        "(PyTorch) of a variable of the program's that run_info lists, like `loss`. The "
-        "device may be short, like /device:CPU:0; the execution counts from 0, from the end where "
-        "it is negative. Backticks inside Python strings are literal.\n\n"
-        "Names: _ (the tensor of the current place), np, stored results, and the run's fetches and "
-        "feeds by name, with or without :0: "
-        "fetches['loss'], feeds['x:0']; selected has what select has chosen, by name. They are "
-        "read when they are used.\n\n"
+        "A reference is `[device:]node[:slot[:DebugOp]][[execution]]`, the name of a feed, "
+        "or (PyTorch) of a variable of the program that run_info lists, like `loss`. The "
+        "device may be short, like /device:CPU:0. The execution counts from 0, and from the "
+        "end if it is negative. Backticks inside Python strings are literal.\n\n"
+        "Names: _ (the tensor of the current place), np, stored results, and the run's "
+        "fetches and feeds by name, with or without :0: fetches['loss'], feeds['x:0']; "
+        "selected has the selected tensors, by name. They are read when they are used.\n\n"
         "The expression is run by Python as it is: it can do what your program can do."
     ),
 )

@@ -233,7 +233,8 @@ def _left_out(dump: Dump, arguments: argparse.Namespace) -> list[Line]:
         return []
     name = found[0].tensor_name
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    text = f"{more} went bad and stayed local: no result or state of the run has it from there."
+    them = "them" if more else "it"
+    text = f"{more} stayed local: nothing that the run returns or updates depends on {them}."
     link = f"li --to-first-bad {quoted(name)}"
     return [line(Span(name, "link", Link(link)), (text, "dim"))]
 
@@ -352,7 +353,7 @@ LIST_TENSORS = Command(
         ),
         Argument(
             ("-o", "--columns"),
-            "what to show, with commas between: time,health,mean",
+            "columns to show, separated by commas: time,health,mean",
             "COLUMNS",
             default="",
             complete=complete_columns,
@@ -365,10 +366,10 @@ LIST_TENSORS = Command(
             complete=complete_column,
         ),
         Argument(("-r", "--reverse"), "in descending order"),
-        Argument(("--selected",), "only those that select has chosen"),
+        Argument(("--selected",), "only selected tensors"),
         Argument(
             ("--views",),
-            "also what shares the elements of another tensor; Keras: constants and shapes, too",
+            "also tensors that share another tensor's elements; Keras: also constants and shapes",
         ),
         JSON_ARGUMENT,
     ),
@@ -381,9 +382,9 @@ LIST_TENSORS = Command(
         ("lt -s health -r -o health,min,max", "those with the most bad elements first"),
         (
             "lt -o name!,time,op_type:24,health",
-            "the name first and in sight, op types in 24 columns",
+            "the name first and fixed, op types 24 characters wide",
         ),
-        ("lt -o hist,min,max", "how the elements of each are distributed, as small histograms"),
+        ("lt -o hist,min,max", "a small histogram of each tensor"),
         ("lt -n ^gradients/ -o phase,module,health", "PyTorch: by phase and module"),
         ("lt --dtype ^float16 --json", "for other programs"),
     ),

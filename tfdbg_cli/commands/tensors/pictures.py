@@ -24,7 +24,7 @@ def map_arguments() -> tuple[Argument, ...]:
     return (
         Argument(
             ("--map",),
-            "as a heat map; nan and infinities in colours of their own (key v: map and numbers)",
+            "as a heat map, with own colours for nan and infinities (key v: map and numbers)",
         ),
         Argument(
             ("--scale",),
@@ -35,14 +35,14 @@ def map_arguments() -> tuple[Argument, ...]:
         ),
         Argument(
             ("--cells",),
-            f"what a cell of many elements shows: {', '.join(HOWS)}",
+            f"value of a cell that stands for many elements: {', '.join(HOWS)}",
             "WHAT",
             default=HOWS[0],
             choices=HOWS,
         ),
         Argument(
             ("--axes",),
-            "which dimensions of a map are rows and columns (the last two), as 1,2",
+            "dimensions for the rows and columns of a map, such as 1,2; default: the last two",
             "R,C",
             default="",
         ),

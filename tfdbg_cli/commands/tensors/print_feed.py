@@ -67,7 +67,7 @@ PRINT_FEED = Command(
     "print_feed",
     ("pf",),
     "tensors",
-    "Print a value that was fed to the run.",
+    "Print a feed or an input of the run.",
     _print_feed,
     (
         Argument(
@@ -85,8 +85,8 @@ PRINT_FEED = Command(
         ("pf sparse.values", "one part of a sparse or ragged feed"),
     ),
     details=(
-        "Slices and options are those of print_tensor. Of a sparse, ragged or other composite feed "
-        "every part is printed; name.part is one of them, to slice or to save."
+        "Slices and options are those of print_tensor. A sparse, ragged or other composite "
+        "feed is printed part by part; name.part is one part, to slice or to save."
     ),
 )
 

@@ -100,7 +100,7 @@ def _choose_dump(
 
 
 def _print_selected(context: Context, arguments: argparse.Namespace) -> Document:
-    """The values of what is selected, the first ones in full; or all of them into one file."""
+    """The values of the selection, the first ones in full; or all of them into one file."""
     dump = context.need_dump()
     names = list(context.selected)
     if not names:
@@ -132,7 +132,7 @@ def _array(value: Any, name: str) -> np.ndarray[Any, Any]:
 def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
     if arguments.selected:
         if arguments.tensor_name:
-            raise UserError("pt takes a tensor, or --selected.", "select adds to what is selected.")
+            raise UserError("pt takes a tensor, or --selected.", "select adds to the selection.")
         return _print_selected(context, arguments)
     dump, names = context.need_dump(), context.names
     typed = arguments.tensor_name or ""
@@ -202,8 +202,8 @@ PRINT_TENSOR = Command(
             nargs="?",
             complete=completers.tensors,
         ),
-        Argument(("--selected",), "instead: what select has chosen; -w saves all in one .npz"),
-        *value_arguments("which dump of a tensor that was dumped several times, from 0; -1: last"),
+        Argument(("--selected",), "the selected tensors; -w saves all in one .npz"),
+        *value_arguments("which dump of a tensor with several dumps, from 0; -1: last"),
     ),
     modes=TENSOR_MODES,
     examples=(
@@ -216,44 +216,45 @@ PRINT_TENSOR = Command(
         ),
         ("pt hidden/Relu:0 -s", "with counts of nan and inf, statistics, quantiles, a histogram"),
         ("pt hidden/Relu:0 -s --log xy", "the histogram with logarithms of values and counts"),
-        ("pt hidden/Relu:0 -r [-1,1]", "with the elements in a range highlighted"),
-        ("pt hidden/Relu:0 --bad", "where nan and inf are; n and N step through them"),
+        ("pt hidden/Relu:0 -r [-1,1]", "highlight the elements in a range"),
+        ("pt hidden/Relu:0 --bad", "the bad elements; n and N step through them"),
         ("pt hidden/Relu:0 --sort-by-magnitude", "the largest elements first"),
-        ("pt attn:0 --map", "as a heat map; v on the page goes there and back"),
+        ("pt attn:0 --map", "as a heat map; key v switches between map and numbers"),
         ("pt attn:0 --map --multiples", "all heads (or channels) side by side"),
         ("pt fc1/W:0 --map > fc1.png", "the map as an image"),
         ("pt loop/body:0 -n 3", "the fourth of several dumps"),
         ("pt loss", "PyTorch: by the name of the program's variable"),
         ("pt hidden/Relu:0 -w relu.npy", "and save it"),
-        ("pt --selected -w values.npz", "save all that select has chosen, each under its name"),
+        ("pt --selected -w values.npz", "save all selected tensors, each under its name"),
     ),
     details=(
-        "A slice holds numbers, start:stop:step, ..., newaxis and lists of numbers, as in NumPy. "
-        "Anything else between the brackets is a Python expression: _ is the tensor, np is NumPy, "
-        "other tensors stand in backticks, and results of eval -o by their names. Names with "
-        "blanks or brackets are quoted.\n\n"
-        "PyTorch: what the program's variables held at the end of the run goes by their names, as "
-        "far as no node is called so; run_info lists them.\n\n"
-        "-w saves as .npy (also without an extension), .npz under the tensor's name, .safetensors "
-        "or .csv (one or two dimensions). Nothing is pickled: strings in .npy and .npz become "
-        "NumPy strings of fixed width, bfloat16 and float8 there exact float32.\n\n"
-        "Elements that are bytes and UTF-8 are written with their characters: b'größer'.\n\n"
-        "Beside the bars of the histogram stand those of -inf, nan and +inf; one that is longer "
-        "than the picture is high ends at its top, the number below it counts. On a logarithmic "
-        "axis of values, negative ones are on the left, zero is in the middle, and every bar "
-        "takes the same share of the decades. The scales above the histogram are links.\n\n"
-        "--map draws the last two dimensions (or those of --axes), of one dimension a strip; keys "
-        "[ and ], or a slice, choose among the others. A cell of many elements shows their mean "
-        "(or what --cells says) unless there is a nan or an infinity among them: that is shown, "
-        "however many others there are. Colours go from min to max, quantile: from 2% to 98%, "
-        "symmetric: about 0, log: by magnitude; complex numbers by their magnitude. A large map "
-        "is drawn from a sample at first, and says so until all is read. F1 lists the keys: "
-        "closer, other parts, other colours, the next nan; the wheel and dragging do it, too. "
-        "Without colours there are shades, and letters: N for nan, + and - for the infinities, ! "
-        "for several kinds.\n\n"
-        "Quantiles and histogram of more than 16 million elements are those of a random sample, "
-        "and say so. Of more than 2 million elements a screen shows a first look, which says so, "
-        "until all of them are read in the background."
+        "A slice holds numbers, start:stop:step, ..., newaxis and lists of numbers, as in "
+        "NumPy. Anything else between the brackets is a Python expression: _ is the tensor, "
+        "np is NumPy, other tensors are written in backticks, and results of eval -o by "
+        "their names. Quote names with blanks or brackets.\n\n"
+        "PyTorch: the program's variables at the end of the run are names as well, unless a "
+        "node has the same name; run_info lists them.\n\n"
+        "-w saves as .npy (also without an extension), .npz under the tensor's name, "
+        ".safetensors or .csv (one or two dimensions). Nothing is pickled: in .npy and .npz "
+        "strings become NumPy strings of fixed width, and bfloat16 and float8 become exact "
+        "float32.\n\n"
+        "Bytes that are valid UTF-8 are shown with their characters: b'größer'.\n\n"
+        "Beside the bars of the histogram are those of -inf, nan and +inf. A bar that is too "
+        "high ends at the top; the number below it is the count. On a logarithmic axis, "
+        "negative values are on the left, zero is in the middle, and every bar covers the "
+        "same share of the decades. The scales above the histogram are links.\n\n"
+        "--map draws the last two dimensions (or those of --axes), and one dimension as a "
+        "strip. Keys [ and ], or a slice, choose among the other dimensions. A cell of many "
+        "elements shows their mean (or --cells), but a nan or an infinity among them is "
+        "always shown. Colours go from min to max; quantile: from 2% to 98%; symmetric: "
+        "around 0; log: by magnitude. Complex numbers are shown by their magnitude. A large "
+        "map is first drawn from a sample, and says so until everything is read. F1 lists "
+        "the keys: zoom, pan, colours, the next nan; the wheel and dragging work too. "
+        "Without colours there are shades, and letters: N for nan, + and - for the "
+        "infinities, ! for several kinds.\n\n"
+        "Above 16 million elements, quantiles and histogram are those of a random sample, "
+        "and say so. Above 2 million elements, a screen first shows a sample, and says so "
+        "until all elements are read in the background."
     ),
 )
 

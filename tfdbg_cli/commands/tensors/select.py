@@ -76,19 +76,19 @@ COMMANDS = (
         "select",
         (),
         "tensors",
-        "Choose tensors for pt --selected, eval and lt --selected; alone: list them.",
+        "Select tensors for pt --selected, eval and lt --selected; without arguments: list them.",
         _select,
         (
             Argument(
                 ("tensor_name",),
-                "tensors, or nodes: all that they have dumped",
+                "tensors, or nodes (all their tensors)",
                 "TENSOR",
                 nargs="*",
                 complete=completers.tensors,
             ),
             *_FILTERS,
-            Argument(("-d", "--drop"), "no longer select these"),
-            Argument(("--clear",), "select none"),
+            Argument(("-d", "--drop"), "deselect these"),
+            Argument(("--clear",), "deselect all"),
         ),
         modes=TENSOR_MODES,
         examples=(
@@ -96,12 +96,13 @@ COMMANDS = (
             ("select -t MatMul", "and all matrix products"),
             ("select -d fc1.weight:0", "but not this one"),
             ("select -n ^gradients/ -f has_inf_or_nan", "the bad gradients"),
-            ("select", "what is selected"),
+            ("select", "the selection"),
         ),
-        details="pt --selected -w values.npz saves what is selected, and eval knows it by name:\n"
-        '    eval "{name: np.linalg.norm(value) for name, value in selected.items()}"\n\n'
-        "Each select adds to what is selected at this stop. In a table of the full screen "
-        "Space selects a row, and a comma all rows with the same cell. Of a tensor that was dumped "
-        "several times all commands take the last dump.",
+        details="pt --selected -w values.npz saves the selected tensors, and eval knows them "
+        "by name:\n    "
+        'eval "{name: np.linalg.norm(value) for name, value in selected.items()}"\n\n'
+        "Each select adds to the selection of this stop. In a table of the full "
+        "screen Space selects a row, and a comma all rows with the same cell. For a "
+        "tensor with several dumps, all commands use the last one.",
     ),
 )

@@ -57,7 +57,7 @@ from tfdbg_cli.dumps.tables import LazyData, Tables
 
 __all__ = ["RunFolderDatum", "RunFolderDump", "RunFolderWriter", "write_run_folder"]
 
-_NOT_AS_WRITTEN = "its bytes aren't those that were written, and what it says may be wrong"
+_NOT_AS_WRITTEN = "its bytes were changed since they were written, and its content may be wrong"
 
 # Nobody has a source file of so many bytes.
 _LARGEST_SOURCE = 1 << 26

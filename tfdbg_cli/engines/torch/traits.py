@@ -24,10 +24,13 @@ TRAITS = EngineTraits(
             "compiled",
             "eager",
             str,
-            "PyTorch: whether a debugged run does compiled regions op by op, or as they are.",
+            "PyTorch: whether debugged runs execute compiled regions op by op (eager) or "
+            "compiled (opaque).",
             ("eager", "opaque"),
         ),
-        Field("expand", False, to_bool, "PyTorch: whether fused kernels are run as their parts."),
+        Field(
+            "expand", False, to_bool, "PyTorch: whether fused kernels are split into their parts."
+        ),
         Field(
             "keep",
             "reference",

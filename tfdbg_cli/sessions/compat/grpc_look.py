@@ -62,7 +62,7 @@ class _Desk:
     def _note_watch(self, choice: RunChoice) -> None:
         if choice.is_profile or choice.node_name or choice.op_type or choice.tensor_dtype:
             self._debugger.note(
-                "What is watched in a run is up to the program that sends it (watch_fn)."
+                "The program that sends a run chooses the watched tensors (watch_fn)."
             )
 
     def _first_screen(self, choice: RunChoice, dump: Dump) -> tuple[str, str]:
@@ -125,7 +125,7 @@ def look_at_runs(address: Address, debugger: Debugger) -> None:
         folder = Path(root or temporary)
         with Receiver(address, folder, limit=store.renew_limit(), holds=True) as receiver:
             if not address.is_private:
-                tell("everybody who reaches this port can send runs here and make them wait.")
+                tell("anybody who can reach this port can send runs here and make them wait.")
             where = f"{address.host if not address.is_private else 'localhost'}:{receiver.port}"
             tell(f"waiting for runs at grpc://{where}; Ctrl-C ends it.")
             _receive(receiver, _Desk(debugger), store.keep)

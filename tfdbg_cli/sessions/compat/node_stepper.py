@@ -181,7 +181,7 @@ class NodeStepper:
             use_overrides: likewise; `remove_override` takes an override back.
             invalidate_from_updated_variables: likewise: what has read a variable before it was
                 updated keeps what it has read, as in the run itself.
-            restore_variable_values: give variables their values of the beginning first.
+            restore_variable_values: first reset variables to their values at the beginning.
 
         Returns:
             The value in the structure of the target; of an operation whose outputs nobody uses

@@ -142,7 +142,7 @@ class Waiting:
         except Exception as error:  # a full disk, a terminal that is gone
             pass_on(error)
             self._ui = None
-            tell(f"how far the program is can't be shown: {one_line(error)}.")
+            tell(f"the progress of the program can't be shown: {one_line(error)}.")
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if not self.is_interrupted:

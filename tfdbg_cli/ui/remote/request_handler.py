@@ -203,7 +203,7 @@ class RequestHandler:
     def _turned(self, document: int, way: str, indices: tuple[int, ...] | None) -> dict[str, Any]:
         found = self._shelf.get(document)
         if way.partition(":")[0] not in found.turns:
-            raise UserError("This screen can't be seen otherwise.")
+            raise UserError("This screen has no other view.")
         turned = found.turned(way, indices)
         return {
             "document": self._other(document, lambda shown: turned.document),

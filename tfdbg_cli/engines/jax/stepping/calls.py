@@ -217,7 +217,7 @@ def intercept(
 ) -> Callable[[], None]:
     """Let calls of a function by the program go through another one; see `StepsCalls.intercept`."""
     if not isinstance(function, compiled_function):
-        raise UserError("Only what jax.jit has made can be intercepted.")
+        raise UserError("Only functions made by jax.jit can be intercepted.")
     inside = threading.local()
 
     def replaced(original: Callable[..., Any]) -> Callable[..., Any]:

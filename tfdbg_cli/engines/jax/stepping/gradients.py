@@ -58,7 +58,7 @@ def gradient_of(
     ]
     if not numbers:
         raise UserError(
-            "The call returns no number of floating point that there could be a gradient of.",
+            "The call returns no floating-point number, so there is no gradient.",
             "Return the loss as well.",
         )
 

@@ -277,6 +277,6 @@ def _lacking(loop: str, held: Held) -> str:
     first = held.first
     texts = [f"(#0) is its iteration {first}, as the {first} before it" if first else "it"]
     if held.is_cut:
-        more = "those behind the first bad one"
+        more = "those after the first bad one"
         texts = [f"{texts[0]} and {more}" if first else more]
     return f"Of the loop {loop} not all iterations are held: {texts[0]} had no room."

@@ -164,7 +164,8 @@ class ValuesLevel(CaptureLevel):
                     self._slots.put(each)
             self._dump.lists_only_bad = True
             self._dump.warnings.append(
-                "Ops were recorded without values: bad ones are here, and what they began with."
+                "Ops were recorded without values: only the first bad tensors and their "
+                "inputs have values."
             )
 
     def _name(self, tensors: Sequence[Any]) -> None:
@@ -340,7 +341,7 @@ class ValuesLevel(CaptureLevel):
         texts = [f"of {title} held, as {why}" for title, why in held.items()]
         texts += [f"of {title} not kept: its variables are large" for title in lost]
         if any(not call.known.holds for call in calls):
-            texts.insert(0, "computed again from what each call was given")
+            texts.insert(0, "recomputed from each call's inputs")
         if any(call.by_xla for call in calls):
             texts[0] += ", by XLA, without which nothing is bad; none in loops and branches"
         elif any(call.is_of_xla for call in calls):

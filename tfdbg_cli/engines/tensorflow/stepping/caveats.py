@@ -60,8 +60,7 @@ def caveats_of(
     loops = [unit.step.node for unit in layout.units if len(unit.ops) > 1]
     if loops:
         yield (
-            "A loop is one step: what is inside can be looked at but not overridden "
-            f"({_few(loops)})."
+            f"A loop is one step: the inside can be looked at but not overridden ({_few(loops)})."
         )
     if failed is not None:
         again = [unit.step.node for unit in layout.units if unit.keeps in ("random", "python")]

@@ -603,7 +603,7 @@ class ModulesLevel(CaptureLevel):
                 yield f"{label} returned something else the second time."
         yield from self._said
         if self._found and all(event.kind == UPDATED for event, _ in self._found):
-            yield "The update made it: all before was good."
+            yield "The update made it: everything before was clean."
         passed = any(replay.passed for replay in self._search.replays)
         if self._search.refusals and not passed:
             yield f"Not done again: {self._search.refusals[0]}. The next runs are watched op by op."

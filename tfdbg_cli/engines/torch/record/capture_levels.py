@@ -268,7 +268,8 @@ class RecordingLevel(CaptureLevel):
                 if record.is_adopted
             )
             dump.warnings.append(
-                "Ops were recorded without values: bad ones are here, and what they began with."
+                "Ops were recorded without values: only the first bad tensors and their "
+                "inputs have values."
             )
         if error is None:
             passes = bool(bad)

@@ -174,9 +174,9 @@ class RecordedRun(GraphStepper):
 
     def override(self, tensor_name: str, value: Any) -> None:
         raise UserError(
-            f"{tensor_name} can't be overridden: this run was made op by op by the program, and "
-            "can only be gone through.",
-            "What is in a tf.function can be, where the run is one call of it.",
+            f"{tensor_name} can't be overridden: this run was made op by op by the program, "
+            "and can only be stepped through.",
+            "Tensors in a tf.function can be overridden if the run is one call of it.",
         )
 
     def take_back(self, tensor_name: str) -> None:

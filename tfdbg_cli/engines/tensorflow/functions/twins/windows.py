@@ -33,7 +33,7 @@ class Held(NamedTuple):
     Attributes:
         first: the number of the first one.
         length: how many there are.
-        is_cut: there were more behind the first bad one.
+        is_cut: there were more after the first bad one.
     """
 
     first: int
