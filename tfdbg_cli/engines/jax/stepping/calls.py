@@ -80,9 +80,6 @@ class _Wrapped(CallStepper):
             capture.value = self._again(capture.value)
         return capture
 
-    def again(self) -> SteppedRun:
-        return _Wrapped(self._call, self._real_outside, self._again)
-
 
 def stepper_of(
     trap: Trap,
