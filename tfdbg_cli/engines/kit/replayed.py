@@ -248,13 +248,16 @@ class ReplayStepper(GraphStepper):
     def dump(self) -> MemoryDump:
         """What was computed so far; overridden tensors that were not computed yet come last."""
         if self._shown is None:
-            read, steps, overrides = self._reader(), range(-1, self._end), self._to_show()
-
-            def made() -> Iterator[Datum]:
-                return _in_order(map(read, steps), overrides, self._begun, self._apart)
-
-            self._shown = MemoryDump(self.graph, make=made)
+            self._shown = self._make_dump()
         return self._shown
+
+    def _make_dump(self) -> MemoryDump:
+        read, steps, overrides = self._reader(), range(-1, self._end), self._to_show()
+
+        def made() -> Iterator[Datum]:
+            return _in_order(map(read, steps), overrides, self._begun, self._apart)
+
+        return MemoryDump(self.graph, make=made)
 
     def made(self, outcome: StepOutcome) -> Sequence[Datum]:
         outputs, overrides = outcome.step.outputs, self._overrides
