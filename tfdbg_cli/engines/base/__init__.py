@@ -46,7 +46,13 @@ from tfdbg_cli.engines.base.runs import (
     RunHost,
     Watch,
 )
-from tfdbg_cli.engines.base.stepped import CannotStep, SteppedRun
+from tfdbg_cli.engines.base.stepped import (
+    CannotStep,
+    HasGradients,
+    OpenEndedRun,
+    SteppedRun,
+    no_modules,
+)
 
 __all__ = [
     "Adapter",
@@ -57,6 +63,7 @@ __all__ = [
     "Engine",
     "Glimpse",
     "HasFunctions",
+    "HasGradients",
     "HasHooks",
     "HostOf",
     "KeyMeeting",
@@ -65,6 +72,7 @@ __all__ = [
     "MakesDefault",
     "Meeting",
     "MeetsRanks",
+    "OpenEndedRun",
     "ProfilesRuns",
     "ProgramAdapter",
     "ProgramEngine",
@@ -85,4 +93,5 @@ __all__ = [
     "TellsUse",
     "Watch",
     "WrapSession",
+    "no_modules",
 ]
