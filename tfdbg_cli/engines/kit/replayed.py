@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.streams import tell_failure
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -308,6 +310,27 @@ class ReplayStepper(GraphStepper):
 
     def _stop_here(self) -> None:
         """Let the variables be as the steps that were done have left them."""
+
+    def conducted(self, conduct: Callable[[SteppedRun], None]) -> Capture | None:
+        """Let somebody go through the run before the program gets what the run has given.
+
+        Args:
+            conduct: steps through the run for as long as it likes.
+
+        Returns:
+            What the program is to get; ``None``: what the run that was made has given.
+        """
+        conduct(self)
+        try:
+            capture = self.finish()
+        except Exception as failure:  # ours
+            pass_on(failure)
+            tell_failure(failure)
+            return None
+        if self.overrides and capture.dump is not None:
+            names = ", ".join(self.overrides)
+            capture.dump.warnings.append(f"Overridden in the stepper: {names}.")
+        return capture
 
 
 def _readers(steps: Sequence[Step]) -> dict[str, list[int]]:

@@ -86,13 +86,18 @@ class CallStepper(RecordedRun):
     # Going on and going back.
 
     def _do(self, index: int) -> None:
+        error, failed_at = self._fate()
+        if error is not None and index == failed_at and not self._replaces(index):
+            raise error
+
+    def _fate(self) -> tuple[BaseException | None, int]:
+        """The error that the run comes to, and the step that raises it."""
         error, failed_at = self._real.error, self._failed_at
         if self._change:
             world = self._world()
             if error is None or failed_at in world.changed or self._replaces(failed_at):
-                error, failed_at = world.error, world.failed_at
-        if error is not None and index == failed_at and not self._replaces(index):
-            raise error
+                return world.error, world.failed_at
+        return error, failed_at
 
     def _replaces(self, index: int) -> bool:
         """Whether all that a step is there for is overridden."""
@@ -293,9 +298,7 @@ class CallStepper(RecordedRun):
     def _settled(self) -> tuple[Any, BaseException | None, int]:
         """Let the program have what the overrides have led to."""
         world, layout = self._world(), self._layout
-        error, end = self._real.error, self._failed_at
-        if error is None or end in world.changed or self._replaces(end):
-            error, end = world.error, world.failed_at
+        error, end = self._fate()
         self._call.variables.settle(self._outcome(self._change))
         if error is not None:
             return None, error, end
