@@ -18,7 +18,12 @@ from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SteppedRun
 from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
-from tfdbg_cli.engines.kit.stepped import GraphStepper, check_overridden, no_step_done
+from tfdbg_cli.engines.kit.stepped import (
+    GraphStepper,
+    check_overridden,
+    names_to_restore,
+    no_step_done,
+)
 from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
 __all__ = ["ReplayStepper", "StepData", "StepReader", "held_datum"]
@@ -78,10 +83,10 @@ class StepData:
 class ReplayStepper(GraphStepper):
     """Goes through a run that was made, and through what it would have been with overrides.
 
-    Nothing is executed where nothing is overridden: a step moves the position, and an error of the
-    run comes at the step that has raised it. How an override leads to other values is the
-    engine's: it says what a step has made (`_reader`), whether a tensor has a value and which, and
-    what the program gets in the end.
+    What no override has changed is what the run has given; a step moves the position, and an error
+    of the run comes at the step that has raised it. How an override leads to other values is the
+    engine's: the engine says what a step has made (`_reader`), whether a tensor has a value and
+    which (`_is_there`, `_found`), and what the program gets in the end (`_finished`).
 
     Args:
         steps: in order.
@@ -231,6 +236,34 @@ class ReplayStepper(GraphStepper):
         except UserError:
             return False
         return True
+
+    # Variables.
+
+    @property
+    def updated(self) -> Sequence[str]:
+        """The variables that steps have written and that were not restored since."""
+        found: dict[str, None] = {}
+        for index in range(self._position):
+            found.update((each, None) for each in self._writes(index) if self._stays(each, index))
+        return list(found)
+
+    def _stays(self, variable: str, index: int) -> bool:
+        """Whether what a step has written to a variable was not restored since."""
+        return True
+
+    def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
+        """Give variables the value from before the first step, for all steps to come.
+
+        The program's variable gets it when the run is finished, updates to come included.
+        """
+        self.check_open()
+        names = names_to_restore(variables, self.updated)
+        self._restore(names)
+        self._shown = None
+        return names
+
+    def _restore(self, variables: Sequence[str]) -> None:
+        """Restore variables that steps have changed, of which there may be none."""
 
     # What there is to see.
 

@@ -33,7 +33,6 @@ from tfdbg_cli.engines.jax.stepping.given import (
 from tfdbg_cli.engines.jax.stepping.gradients import gradient_of
 from tfdbg_cli.engines.jax.stepping.layout import CallLayout
 from tfdbg_cli.engines.jax.stepping.worlds import Inside, Told, World
-from tfdbg_cli.engines.kit import stepped
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
 from tfdbg_cli.engines.kit.replayed import ReplayStepper, StepReader
@@ -337,10 +336,6 @@ class CallStepper(ReplayStepper):
         self._check_to_come(index, tensor_name)
         if index == self._position and inside.number < len(self._done_values(inside.tensor)):
             raise UserError(f"{tensor_name} is done.", "`step -b` goes back.")
-
-    def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
-        """Nothing: compiled functions have no variables."""
-        return stepped.names_to_restore(variables, ())
 
     # Gradients.
 

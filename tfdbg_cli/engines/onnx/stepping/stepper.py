@@ -12,7 +12,6 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.engines.base import Capture
-from tfdbg_cli.engines.kit import stepped
 from tfdbg_cli.engines.kit.fitting import nobody_elses
 from tfdbg_cli.engines.kit.replayed import ReplayStepper, StepReader, held_datum
 from tfdbg_cli.engines.onnx.model import INPUT, Model, ModelNode
@@ -158,10 +157,6 @@ class OnnxStepper(ReplayStepper):
         datum = self._record.get(name)
         is_there = datum is not None and self._is_there(name)
         return nobody_elses(datum.get_tensor()) if datum is not None and is_there else None
-
-    def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
-        """A model has no variables."""
-        return stepped.names_to_restore(variables, ())
 
     def graph(self) -> Graph | None:
         return self._graph

@@ -22,7 +22,6 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter
 from tfdbg_cli.engines.kit.fitting import nobody_elses
 from tfdbg_cli.engines.kit.replayed import ReplayStepper, StepReader
-from tfdbg_cli.engines.kit.stepped import names_to_restore
 from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
 from tfdbg_cli.engines.tensorflow.capture.plan import plans_of
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
@@ -89,6 +88,7 @@ class TensorFlowStepper(ReplayStepper):
         self._region: Region | None = None
         self._made_world: Counterfactual | None = None
         self._variables = SessionVariables(worlds, bool(adapter.session.sess_str))
+        self._by_name = {each.name: each for unit in layout.units for each in unit.writes}
         self._said: list[str] = []
         assert worlds.capture.dump is not None
         self._begun = worlds.capture.dump.t0()
@@ -116,7 +116,8 @@ class TensorFlowStepper(ReplayStepper):
             raise error
 
     def _writes(self, index: int) -> Sequence[str]:
-        return [variable.name for variable in self._written(self._layout.units[index])]
+        unit = self._layout.units[index]
+        return sorted(each.name for each in unit.writes) if unit.writes and self._runs(unit) else []
 
     def _went_back(self) -> None:
         if self._changes.go_back(self._position):
@@ -241,12 +242,6 @@ class TensorFlowStepper(ReplayStepper):
 
     # Variables.
 
-    def _written(self, unit: Unit) -> list[Any]:
-        """The variables that a unit writes, if it is executed."""
-        if not unit.writes or not self._runs(unit):
-            return []
-        return sorted(unit.writes, key=_name)
-
     def _runs(self, unit: Unit) -> bool:
         """Whether a unit of a branch is executed: what it reads has values."""
         if self._layout.always(unit.ops[0]) or len(unit.ops) > 1:
@@ -258,36 +253,19 @@ class TensorFlowStepper(ReplayStepper):
             for tensor in unit.ops[0].inputs
         )
 
-    @property
-    def updated(self) -> Sequence[str]:
-        """The variables that steps have written and that were not restored since."""
-        return [variable.name for variable in self._updated()]
+    def _stays(self, variable: str, index: int) -> bool:
+        return self._changes.counts(self._by_name[variable], index)
 
-    def _updated(self) -> list[Any]:
-        found: dict[Any, None] = {}
-        for unit in self._layout.units[: self._position]:
-            for variable in self._written(unit):
-                if self._changes.counts(variable, unit.index):
-                    found[variable] = None
-        return list(found)
-
-    def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
-        """Give variables the value from before the first step, for all steps to come.
-
-        The session's variable gets it when the run is finished, updates to come included.
-        """
-        self.check_open()
-        changed = {variable.name: variable for variable in self._updated()}
-        names = names_to_restore(variables, changed)
-        for name in names:
-            if changed[name] in self._worlds.stuck:
-                raise UserError(f"The graph has no operation to read or set {name}.")
-            if changed[name] not in self._worlds.initial:
-                raise UserError(f"{name} had no value before the first step.")
+    def _restore(self, variables: Sequence[str]) -> None:
+        restored = [self._by_name[name] for name in variables]
+        for variable in restored:
+            if variable in self._worlds.stuck:
+                raise UserError(f"The graph has no operation to read or set {variable.name}.")
+            if variable not in self._worlds.initial:
+                raise UserError(f"{variable.name} had no value before the first step.")
         changes = self._changes.copy()
-        changes.restore([changed[name] for name in names], self._position)
+        changes.restore(restored, self._position)
         self._use(changes)
-        return names
 
     # What there is to see.
 

@@ -80,10 +80,8 @@ class RecordedRun(ReplayStepper):
     def _writes(self, index: int) -> Sequence[str]:
         return self._written.get(index, ())
 
-    @property
-    def updated(self) -> Sequence[str]:
-        names = [name for index in range(self._position) for name in self._writes(index)]
-        return list(dict.fromkeys(names))
+    def _restore(self, variables: Sequence[str]) -> None:
+        raise UserError("The variables of this run can't be restored.")
 
     # Values.
 

@@ -16,7 +16,6 @@ from tensorflow.python.framework import dtypes
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import Capture
 from tfdbg_cli.engines.kit.replayed import StepData, StepReader
-from tfdbg_cli.engines.kit.stepped import names_to_restore
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions.stepping.layout import Unit
 from tfdbg_cli.engines.tensorflow.functions.stepping.records import RecordedRun
@@ -50,6 +49,7 @@ class CallStepper(RecordedRun):
             layout.steps, layout.place, call.graph, call.data, real, failed_at, writes, readers
         )
         self._returned: Callable[[Sequence[Any]], Any] | None = None
+        self._variables = {layout.variable_name(each): each for each in layout.written}
         self._change = Change()
         self._worlds = Worlds(call)
         self.caveats = tuple(self._caveats())
@@ -118,31 +118,16 @@ class CallStepper(RecordedRun):
             since = {each: min(change.since[each], position) for each in undone}
             self._change = change._replace(undone=undone, since=since)
 
-    @property
-    def updated(self) -> Sequence[str]:
-        return [self._layout.variable_name(each) for each in self._updated()]
+    def _stays(self, variable: str, index: int) -> bool:
+        return index not in self._change.undone.get(self._variables[variable], ())
 
-    def _updated(self) -> list[int]:
-        found: dict[int, None] = {}
-        for unit in self._layout.units[: self._position]:
-            for variable in sorted(unit.writes):
-                if unit.number not in self._change.undone.get(variable, ()):
-                    found[variable] = None
-        return list(found)
-
-    def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
-        """Give variables the value from before the first step, for all steps to come.
-
-        The program's variable gets it when the run is finished, updates to come included.
-        """
-        self.check_open()
+    def _restore(self, variables: Sequence[str]) -> None:
         self._check_changeable()
         layout, position = self._layout, self._position
-        changed = {layout.variable_name(each): each for each in self._updated()}
-        names = names_to_restore(variables, changed)
-        wanted = {changed[name] for name in names}
+        changed = self._variables
+        wanted = {changed[name] for name in variables}
         undone, kept = dict(self._change.undone), dict(self._change.kept)
-        for name in names:
+        for name in variables:
             if changed[name] not in self._call.variables.initial:
                 raise UserError(f"{name} had no value before the first step.")
             undone[changed[name]] = frozenset(
@@ -163,8 +148,6 @@ class CallStepper(RecordedRun):
                 kept.update(self._known_of(unit))
         since = dict(self._change.since) | dict.fromkeys(wanted, position)
         self._change = self._change._replace(undone=undone, since=since, kept=kept)
-        self._shown = None
-        return names
 
     def _known_of(self, unit: Unit) -> dict[Edge, Any]:
         """What a unit has given, as tensors."""
@@ -247,10 +230,9 @@ class CallStepper(RecordedRun):
     # The ends.
 
     def variable(self, name: str) -> Any:
-        by_name = {self._layout.variable_name(each): each for each in self._layout.written}
-        if name not in by_name:
+        if name not in self._variables:
             return super().variable(name)
-        value = self._left(by_name[name])
+        value = self._left(self._variables[name])
         return value.numpy() if value is not None else None
 
     def _left(self, variable: int) -> Any:
