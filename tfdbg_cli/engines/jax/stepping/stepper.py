@@ -19,7 +19,7 @@ from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import execution_name, parse_execution
 from tfdbg_cli.dumps.graph import Graph
-from tfdbg_cli.engines.base import CannotStep, Capture, SteppedRun
+from tfdbg_cli.engines.base import CannotStep, Capture, HasGradients, SteppedRun
 from tfdbg_cli.engines.jax.plans.plan import Plan
 from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, is_floating
 from tfdbg_cli.engines.jax.private import writes_to_arguments
@@ -41,7 +41,7 @@ from tfdbg_cli.stepping.stepper import Step, StepOutcome
 __all__ = ["CallStepper"]
 
 
-class CallStepper(ReplayStepper):
+class CallStepper(ReplayStepper, HasGradients):
     """Goes through a call.
 
     Args:

@@ -14,7 +14,7 @@ from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import show_program_only
-from tfdbg_cli.engines.base import Capture, OpenEndedRun, no_modules
+from tfdbg_cli.engines.base import Capture, HasGradients, OpenEndedRun, no_modules
 from tfdbg_cli.engines.kit.stepped import at_its_end, no_step_done
 from tfdbg_cli.engines.torch.stepping.changes import ProgramValues
 from tfdbg_cli.engines.torch.stepping.gradients import Gradients
@@ -37,7 +37,7 @@ _CAVEATS = (
 )
 
 
-class TorchStepper(OpenEndedRun):
+class TorchStepper(OpenEndedRun, HasGradients):
     """A run of a program, whoever has started it.
 
     Args:
