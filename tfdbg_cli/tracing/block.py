@@ -13,10 +13,10 @@ from types import CodeType, FrameType
 
 from tfdbg_cli.common.interpreter.unwarned import unwarned
 from tfdbg_cli.dumps.sources import user_frame
-from tfdbg_cli.engines.kit.statements import SCOPES, declared_global, own_nodes, with_scopes
 from tfdbg_cli.tracing.asked import asked_for
 from tfdbg_cli.tracing.errors import TraceBlockError, WithBlockNotFoundError
 from tfdbg_cli.tracing.source import sources
+from tfdbg_cli.tracing.statements import SCOPES, declared_global, own_nodes, with_scopes
 
 __all__ = [
     "CAN_DELETE",

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeGuard
 
-from tfdbg_cli.engines.kit.statements import own_nodes
+from tfdbg_cli.tracing.statements import own_nodes
 
 __all__ = ["SplitStatement", "strands"]
 

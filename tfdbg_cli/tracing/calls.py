@@ -42,7 +42,7 @@ class Calls:
             Exception: what the run itself raises on the way.
         """
         drive = self._drive
-        modules = drive.run.modules
+        modules = drive.program().modules
         spot = _found(modules, module, number, moment)
         if self._from_inside:
             if number is None and not spot.number:
@@ -61,7 +61,7 @@ class Calls:
                 raise drive.over(f"{spot.label} was not read before")
             if modules.count(spot) > spot.number:
                 raise self._passed(spot)
-            if not drive.run.reach_call(spot):
+            if not drive.program().reach_call(spot):
                 drive.end()
                 raise self._absent(spot)
         value = self._read[spot] = modules.get(spot)
@@ -76,7 +76,7 @@ class Calls:
             UserError: it doesn't fit.
         """
         drive = self._drive
-        modules = drive.run.modules
+        modules = drive.program().modules
         spot = _found(modules, module, number, moment)
         if drive.is_over:
             raise drive.over(f"{spot.label} can't be changed any more")
@@ -84,7 +84,7 @@ class Calls:
         count = modules.count(spot)
         if self._from_inside and number is None and not spot.number:
             spot = spot._replace(number=count)
-        elif count > spot.number and (self._from_inside or not drive.run.modules.is_open(spot)):
+        elif count > spot.number and (self._from_inside or not modules.is_open(spot)):
             raise self._passed(spot, "can't be changed any more")
         modules.put(spot, value)
         self._read.pop(spot, None)
@@ -92,7 +92,7 @@ class Calls:
 
     def missed(self) -> TraceError | None:
         """The error for a call that was to be changed and never came."""
-        for spot in self._drive.run.modules.missed if self._assigned else ():
+        for spot in self._drive.program().modules.missed if self._assigned else ():
             return self._absent(spot).with_traceback(self._assigned.get(spot))
         return None
 
@@ -102,7 +102,7 @@ class Calls:
         return OutOfOrderError(f"{label} {what}: the run has gone on.", f"{order}{_KEEP}")
 
     def _absent(self, spot: Spot) -> AbsentError:
-        modules = self._drive.run.modules
+        modules = self._drive.program().modules
         name, count = spot.path or "the model", modules.count(spot)
         if count:
             times = "once" if count == 1 else f"{count} times"

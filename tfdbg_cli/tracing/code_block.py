@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from tfdbg_cli.engines.kit.statements import compile_statements, is_part_of, variables_used
 from tfdbg_cli.tracing.block import Block, blocks_of, not_found, refusal, refuse
 from tfdbg_cli.tracing.block_split import SplitStatement, strands
 from tfdbg_cli.tracing.scope import Scope, scope_of
+from tfdbg_cli.tracing.statements import compile_statements, is_part_of, variables_used
 
 __all__ = ["CodeBlock", "capture"]
 

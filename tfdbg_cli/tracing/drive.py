@@ -11,7 +11,7 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.elements import parse_execution
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, SteppedRun
+from tfdbg_cli.engines.base import Capture, HasGradients, OpenEndedRun, SteppedRun, no_modules
 from tfdbg_cli.stepping.stepper import Step
 from tfdbg_cli.tracing.calls import Calls
 from tfdbg_cli.tracing.errors import AbsentError, OutOfOrderError, TraceError, user_line
@@ -55,10 +55,12 @@ class Drive:
         self._gradients = Handed(run)
         #: Of modules.
         self.calls = Calls(self, from_inside=from_inside)
-        if from_inside:
-            run.before_each(self.settle)
-        if run.is_open_ended and self._keep:
-            run.modules.keep(only_last=from_inside and not keep)
+        self.opened = run if isinstance(run, OpenEndedRun) else None
+        self._graded = run if isinstance(run, HasGradients) else None
+        if self.opened is not None and from_inside:
+            self.opened.before_each(self.settle)
+        if self.opened is not None and self._keep:
+            self.opened.modules.keep(only_last=from_inside and not keep)
         #: Tensors that may never come, and where they were assigned to.
         self._assigned: dict[str, TracebackType | None] = {}
         self._assigned_gradients: dict[str, TracebackType | None] = {}
@@ -68,6 +70,16 @@ class Drive:
         #: Where somebody else's run was when the block got it, and what was overridden.
         self._start = run.position if is_borrowed and not run.is_open_ended else None
         self._before = dict(run.overrides) if is_borrowed else {}
+
+    def program(self) -> OpenEndedRun:
+        """The run, whose modules are asked for.
+
+        Raises:
+            UserError: it has none.
+        """
+        if self.opened is None:
+            raise no_modules(self.run.engine_name)
+        return self.opened
 
     @property
     def is_over(self) -> bool:
@@ -153,15 +165,18 @@ class Drive:
         is_known = index is not None or not run.is_open_ended
         if is_known and reader is not None and reader < run.position:
             raise self._order.used(name, index, reader)
-        if run.is_blind_to(name):
+        if self._is_blind_to(name):
             raise self._order.gone_on(name)
         was_there = run.has(name)
         run.override(name, value)
         return was_there
 
+    def _is_blind_to(self, name: str) -> bool:
+        return self.opened is not None and self.opened.is_blind_to(name)
+
     def _is_unused(self, name: str) -> bool:
         reader = self._order.reader(name)
-        if self.run.is_blind_to(name):
+        if self._is_blind_to(name):
             return False
         return self._order.maker(name) is None or reader is None or reader >= self.run.position
 
@@ -182,9 +197,12 @@ class Drive:
                 self._put(name, self._values.get(name))
             except UserError as error:
                 raise _written(name, "value", error) from None
-        for name in self._gradients.written(self.run.is_gradient_open, is_end=is_end):
+        graded = self._graded
+        if graded is None:
+            return
+        for name in self._gradients.written(graded.is_gradient_open, is_end=is_end):
             try:
-                self.run.set_gradient(name, self._gradients.get(name))
+                graded.set_gradient(name, self._gradients.get(name))
             except UserError as error:
                 raise _written(name, "gradient", error) from None
 
@@ -211,9 +229,9 @@ class Drive:
         if name in self._gradients:
             return self._gradients.get(name)
         self.settle()
-        self._to_gradient(name, is_to_set=False)
+        graded = self._to_gradient(name, is_to_set=False)
         try:
-            return self._gradients.add(name, self.run.gradient(name))
+            return self._gradients.add(name, graded.gradient(name))
         except KeyError:
             raise self._no_gradient(name) from None
 
@@ -229,20 +247,26 @@ class Drive:
             name = self._order.latest(name)
         self._gradients.drop(name)
         self.settle()
-        self._to_gradient(name, is_to_set=True)
+        graded = self._to_gradient(name, is_to_set=True)
         try:
-            self.run.set_gradient(name, value)
+            graded.set_gradient(name, value)
         except KeyError:
             raise self._no_gradient(name) from None
         self._assigned_gradients[name] = user_line()
 
-    def _to_gradient(self, name: str, *, is_to_set: bool) -> None:
+    def _to_gradient(self, name: str, *, is_to_set: bool) -> HasGradients:
         """Let the run go on to where a gradient is known, or the tensor that it is of."""
-        run = self.run
+        graded = self._graded
+        if graded is None:
+            raise UserError(
+                f"The {self.run.engine_name} engine has no .grad.",
+                "Gradients are tensors of the graph like any other: read them by their name.",
+            )
         if self._from_inside or self.is_over:
-            return
-        if not run.go_on(lambda: run.has_gradient(name, is_to_set=is_to_set)):
+            return graded
+        if not self.run.go_on(lambda: graded.has_gradient(name, is_to_set=is_to_set)):
             self.end()
+        return graded
 
     def _no_gradient(self, name: str) -> TraceError:
         if self._order.maker(name) is None and not self.run.is_made(name):
@@ -291,7 +315,7 @@ class Drive:
         for name, line in self._assigned.items():
             if self._order.maker(name) is None and self._order.reader(name) is None:
                 return self._order.unknown(name).with_traceback(line)
-        for name in self.run.unused_gradients:
+        for name in self.opened.unused_gradients if self.opened is not None else ():
             return self._no_gradient(name).with_traceback(self._assigned_gradients.get(name))
         return self.calls.missed()
 
@@ -365,8 +389,8 @@ class Drive:
             return False
         run, self._ended = self.run, _NOT_MEANT
         self.is_withdrawn = True
-        if run.is_open_ended:
-            run.modules.take_back()
+        if self.opened is not None:
+            self.opened.modules.take_back()
         with contextlib.suppress(UserError):
             while self._start is not None and run.position > self._start:
                 run.back()

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Iterator
 from types import CellType, CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
-from tfdbg_cli.engines.kit.statements import OPTIMIZED, variables_of
 from tfdbg_cli.tracing.block import CAN_DELETE
+from tfdbg_cli.tracing.statements import OPTIMIZED, variables_of
 
 __all__ = ["FunctionScope", "NamespaceScope", "Scope", "scope_of"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 
 from tfdbg_cli.dumps.source_text import live_source, split_source
-from tfdbg_cli.engines.kit.statements import codes_in
+from tfdbg_cli.tracing.statements import codes_in
 
 __all__ = ["sources"]
 

@@ -61,9 +61,10 @@ class Tracer:
                 one of the graph, or a parameter or buffer of the module that is called; or one that
                 was read from a module's call (`module`), to have its gradient.
         """
-        if self._driven is not None and not isinstance(tensor, str):
+        opened = self._driven.opened if self._driven is not None else None
+        if opened is not None and not isinstance(tensor, str):
             with contextlib.suppress(KeyError):
-                return GivenHandle(self, self._driven.run.name_tensor(tensor), tensor)
+                return GivenHandle(self, opened.name_tensor(tensor), tensor)
         return Handle(self, self._subject.name_of(tensor))
 
     def module(self, module: Any, call: int | None = None) -> ModuleHandle:
@@ -279,7 +280,7 @@ class Tracer:
                 if not strand.is_observer:
                     block.run_statement(index)
                     done = index
-                    self._drive().run.look()
+                    self._drive().program().look()
 
         def is_done(statement: int) -> bool:
             return done >= statement

@@ -9,6 +9,7 @@ pytest.importorskip("onnx")
 import onnxruntime
 from onnx_kit import FAIL, RUN, session_of
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.onnx.engine import ENGINE
 from tfdbg_cli.testing.stepper_contract import FailingProgram, SteppedProgram, StepperContract
 
@@ -61,3 +62,12 @@ class TestOnnxSteps(StepperContract):
     def test_what_steps_have_changed_is_told_and_restored(self, program):
         stepper = program.stepper()
         assert not stepper.restore()
+
+    def test_a_run_that_was_stopped_is_over(self, program):
+        stepper = program.stepper()
+        stepper.reach(program.product)
+        stepper.stop()
+        with pytest.raises(UserError, match="over"):
+            stepper.advance()
+        assert stepper.finish().dump.by_tensor(program.product)
+        assert not stepper.finish().dump.by_tensor(program.total)

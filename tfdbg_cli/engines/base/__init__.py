@@ -16,15 +16,10 @@ from tfdbg_cli.engines.base.adapters import (
     MeetsRanks,
     ProfilesRuns,
     ProgramAdapter,
-    RunsCallableOptions,
-    RunsInParts,
     SessionAdapter,
     StepsRuns,
-    StreamsTensors,
 )
 from tfdbg_cli.engines.base.engine import (
-    AsksForHooks,
-    AsksForSessions,
     Engine,
     HasFunctions,
     HostOf,
@@ -46,17 +41,22 @@ from tfdbg_cli.engines.base.runs import (
     RunHost,
     Watch,
 )
-from tfdbg_cli.engines.base.stepped import CannotStep, SteppedRun
+from tfdbg_cli.engines.base.stepped import (
+    CannotStep,
+    HasGradients,
+    OpenEndedRun,
+    SteppedRun,
+    no_modules,
+)
 
 __all__ = [
     "Adapter",
-    "AsksForHooks",
-    "AsksForSessions",
     "CannotStep",
     "Capture",
     "Engine",
     "Glimpse",
     "HasFunctions",
+    "HasGradients",
     "HasHooks",
     "HostOf",
     "KeyMeeting",
@@ -65,6 +65,7 @@ __all__ = [
     "MakesDefault",
     "Meeting",
     "MeetsRanks",
+    "OpenEndedRun",
     "ProfilesRuns",
     "ProgramAdapter",
     "ProgramEngine",
@@ -73,16 +74,14 @@ __all__ = [
     "RunCall",
     "RunHandle",
     "RunHost",
-    "RunsCallableOptions",
-    "RunsInParts",
     "SessionAdapter",
     "SessionEngine",
     "ShowsOpenRuns",
     "SteppedRun",
     "StepsCalls",
     "StepsRuns",
-    "StreamsTensors",
     "TellsUse",
     "Watch",
     "WrapSession",
+    "no_modules",
 ]

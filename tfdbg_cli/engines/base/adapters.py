@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,11 +22,8 @@ __all__ = [
     "MeetsRanks",
     "ProfilesRuns",
     "ProgramAdapter",
-    "RunsCallableOptions",
-    "RunsInParts",
     "SessionAdapter",
     "StepsRuns",
-    "StreamsTensors",
 ]
 
 
@@ -152,27 +149,6 @@ class MakesCallables(Protocol):
 
 
 @runtime_checkable
-class RunsCallableOptions(Protocol):
-    """Its sessions make callables of ``CallableOptions``."""
-
-    def callable_call(
-        self, callable_options: Any, values: Sequence[Any], run_metadata: Any
-    ) -> RunCall:
-        """The run that such a callable does with these values."""
-
-
-@runtime_checkable
-class RunsInParts(Protocol):
-    """Its sessions do a run in several parts."""
-
-    def partial_run_setup(self, fetches: Any, feeds: Any) -> Any:
-        """Prepare a run that is done in parts; its handle."""
-
-    def partial_call(self, handle: Any, fetches: Any, feed_dict: Any) -> RunCall:
-        """One part of a prepared run."""
-
-
-@runtime_checkable
 class HasHooks(Protocol):
     """The framework calls hooks before and after a run."""
 
@@ -202,14 +178,6 @@ class MakesDefault(Protocol):
 
     def default_session(self, wrapper: Any) -> AbstractContextManager[Any]:
         """Makes the wrapper the default session."""
-
-
-@runtime_checkable
-class StreamsTensors(Protocol):
-    """Its runtime itself sends tensors to `Watch.debug_urls` during a run."""
-
-    def streams_to(self, url: str) -> bool:
-        """Whether it can send to an address."""
 
 
 @runtime_checkable

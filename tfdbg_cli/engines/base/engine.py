@@ -13,8 +13,6 @@ from tfdbg_cli.engines.base.runs import Glimpse, RunHost
 from tfdbg_cli.engines.base.stepped import SteppedRun
 
 __all__ = [
-    "AsksForHooks",
-    "AsksForSessions",
     "Engine",
     "HasFunctions",
     "HostOf",
@@ -183,19 +181,3 @@ class HasFunctions(Protocol):
 
     def is_own(self, function: Any) -> bool:
         """Whether something is one, so that a call of it is a run of this framework."""
-
-
-@runtime_checkable
-class AsksForSessions(Protocol):
-    """The framework's own type checks ask for a class of sessions."""
-
-    def session_interface(self) -> type:
-        """The class that the framework demands of whatever stands for a session."""
-
-
-@runtime_checkable
-class AsksForHooks(Protocol):
-    """The framework's own type checks ask for a class of hooks."""
-
-    def hook_interface(self) -> type:
-        """The class that the framework demands of a hook on its runs."""

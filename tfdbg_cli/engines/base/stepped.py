@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError
@@ -12,7 +12,7 @@ from tfdbg_cli.engines.base.runs import Capture
 from tfdbg_cli.stepping.calls import ModuleCalls, Spot
 from tfdbg_cli.stepping.stepper import Stepper
 
-__all__ = ["CannotStep", "SteppedRun"]
+__all__ = ["CannotStep", "HasGradients", "OpenEndedRun", "SteppedRun", "no_modules"]
 
 
 class CannotStep(UserError, NotImplementedError):
@@ -82,37 +82,6 @@ class SteppedRun(Stepper):
             UserError: this run can't be ended here; nothing has changed.
         """
 
-    def look(self) -> None:
-        """To be called by the program itself, where it drives itself: something is done."""
-
-    def is_blind_to(self, tensor_name: str) -> bool:
-        """Whether something may have been done with a tensor that nobody has watched."""
-        return False
-
-    @property
-    def modules(self) -> ModuleCalls:
-        """The calls of modules that it makes.
-
-        Raises:
-            UserError: there are no modules.
-        """
-        raise UserError(
-            f"Runs of the {self.engine_name} engine have no modules.",
-            "Their tensors go by the names of the graph.",
-        )
-
-    def reach_call(self, spot: Spot) -> bool:
-        """Go on until a moment of a module's call is at hand; whether it is."""
-        return self.go_on(lambda: self.modules.is_at_hand(spot))
-
-    def name_tensor(self, tensor: Any) -> str:
-        """A name, of any kind, for a tensor of the run that is no part of a graph.
-
-        Raises:
-            KeyError: it isn't known.
-        """
-        raise KeyError(tensor)
-
     def mark(self, value: Any, like: Any = None) -> Any:
         """What tells later whether a value that was given out was written to.
 
@@ -144,17 +113,62 @@ class SteppedRun(Stepper):
             return any(one is not other for one, other in zip(value.flat, mark.flat, strict=True))
         return bool(value.tobytes() != mark.tobytes())
 
+
+class OpenEndedRun(SteppedRun):
+    """A run of a program that drives itself: its steps aren't known before they come."""
+
+    is_open_ended = True
+
+    @abstractmethod
+    def look(self) -> None:
+        """To be called by the program itself: something is done."""
+
+    @abstractmethod
+    def before_each(self, look: Callable[[], None]) -> None:
+        """Call something before each op."""
+
+    @abstractmethod
+    def is_blind_to(self, tensor_name: str) -> bool:
+        """Whether something may have been done with a tensor that nobody has watched."""
+
+    @property
+    @abstractmethod
+    def modules(self) -> ModuleCalls:
+        """The calls of modules that it makes.
+
+        Raises:
+            UserError: there are no modules.
+        """
+
+    @abstractmethod
+    def reach_call(self, spot: Spot) -> bool:
+        """Go on until a moment of a module's call is at hand; whether it is."""
+
+    @abstractmethod
+    def name_tensor(self, tensor: Any) -> str:
+        """A name, of any kind, for a tensor of the run that is no part of a graph.
+
+        Raises:
+            KeyError: it isn't known.
+        """
+
+    @property
+    @abstractmethod
+    def unused_gradients(self) -> Sequence[str]:
+        """Tensors whose gradient was set and never came."""
+
+
+@runtime_checkable
+class HasGradients(Protocol):
+    """A stepped run whose gradients aren't tensors of the graph."""
+
     def gradient(self, tensor_name: str) -> Any:
-        """The gradient with respect to a tensor, where gradients aren't tensors of the graph.
+        """The gradient with respect to a tensor.
 
         Raises:
             KeyError: it is not computed yet.
             UserError: the tensor has none.
         """
-        raise UserError(
-            f"The {self.engine_name} engine has no .grad.",
-            "Gradients are tensors of the graph like any other: read them by their name.",
-        )
 
     def set_gradient(self, tensor_name: str, value: Any) -> None:
         """Let the rest of the backward pass have another gradient with respect to a tensor.
@@ -163,20 +177,19 @@ class SteppedRun(Stepper):
             KeyError: there is no such tensor yet.
             UserError: it has none, or can't have this one, or it has been used.
         """
-        self.gradient(tensor_name)
 
     def has_gradient(self, tensor_name: str, *, is_to_set: bool = False) -> bool:
         """Whether `gradient` has an answer by now, be it an error; or `set_gradient`."""
-        return True
+        ...
 
     def is_gradient_open(self, tensor_name: str) -> bool:
         """Whether a gradient that is computed can still be set."""
-        return False
+        ...
 
-    def before_each(self, look: Callable[[], None]) -> None:
-        """Call something before each op of a program that drives itself."""
 
-    @property
-    def unused_gradients(self) -> Sequence[str]:
-        """Tensors whose gradient was set and never came."""
-        return ()
+def no_modules(engine_name: str) -> UserError:
+    """A run that calls no modules is asked for one."""
+    return UserError(
+        f"Runs of the {engine_name} engine have no modules.",
+        "Their tensors go by the names of the graph.",
+    )

@@ -19,14 +19,11 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_info import late_error
 from tfdbg_cli.engines.base import (
     Adapter,
-    AsksForSessions,
     CannotStep,
     Capture,
     MakesCallables,
     ProfilesRuns,
     RunCall,
-    RunsCallableOptions,
-    RunsInParts,
     SessionAdapter,
     Watch,
 )
@@ -42,6 +39,7 @@ from tfdbg_cli.sessions.compat.instr_loop import (
     follow_instructions,
 )
 from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
+from tfdbg_cli.sessions.wrappers.abilities import AsksForSessions, RunsCallableOptions, RunsInParts
 from tfdbg_cli.sessions.wrappers.interventions import applied
 from tfdbg_cli.sessions.wrappers.open_run import (
     NOT_STEPPED,

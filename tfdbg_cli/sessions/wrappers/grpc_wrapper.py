@@ -10,7 +10,7 @@ from typing import Any
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.streams import tell
-from tfdbg_cli.engines.base import StreamsTensors
+from tfdbg_cli.sessions.wrappers.abilities import StreamsTensors
 from tfdbg_cli.sessions.wrappers.dumping import NonInteractiveDebugWrapperSession, WatchFn
 from tfdbg_cli.sessions.wrappers.requests import (
     OnRunStartAction,

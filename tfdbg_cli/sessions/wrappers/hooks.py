@@ -9,10 +9,11 @@ from typing import Any, Self
 
 from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.dump import Predicate
-from tfdbg_cli.engines.base import AsksForHooks, RunCall
+from tfdbg_cli.engines.base import RunCall
 from tfdbg_cli.engines.interface import with_interface
 from tfdbg_cli.engines.registry import load
 from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.sessions.wrappers.abilities import AsksForHooks
 from tfdbg_cli.sessions.wrappers.dumping import DumpingDebugWrapperSession, WatchFn
 from tfdbg_cli.sessions.wrappers.framework import BaseDebugWrapperSession
 from tfdbg_cli.sessions.wrappers.grpc_wrapper import GrpcDebugWrapperSession, GrpcReceivers

@@ -80,9 +80,6 @@ class _Wrapped(CallStepper):
             capture.value = self._again(capture.value)
         return capture
 
-    def again(self) -> SteppedRun:
-        return _Wrapped(self._call, self._real_outside, self._again)
-
 
 def stepper_of(
     trap: Trap,
@@ -178,17 +175,9 @@ class PromptedCall:
             pass_on(failure)
             tell_failure(failure)
             return None
-        self._conduct(stepper)
-        try:
-            capture = stepper.finish()
-        except Exception as failure:  # ours: the program gets what its call has given
-            pass_on(failure)
-            tell_failure(failure)
-            return None
-        if stepper.overrides and capture.dump is not None:
-            names = ", ".join(stepper.overrides)
-            capture.dump.warnings.append(f"Overridden in the stepper: {names}.")
-        self._watcher.stepped = capture.dump
+        capture = stepper.conducted(self._conduct)
+        if capture is not None:
+            self._watcher.stepped = capture.dump
         return capture
 
     def end(self, error: BaseException | None) -> None:

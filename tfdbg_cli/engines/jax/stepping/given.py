@@ -9,40 +9,36 @@ import numpy as np
 from jax import numpy as jnp
 
 from tfdbg_cli.engines.jax.plans.values import as_array, is_key
-from tfdbg_cli.engines.kit.fitting import fitted_array
 
-__all__ = ["device_value", "elements_shape", "fitted"]
+__all__ = ["device_value", "elements_dtype", "elements_shape", "given_array"]
 
 
 def elements_shape(aval: Any) -> tuple[int, ...]:
-    """The shape of what `fitted` gives: of random keys that of what they are made of."""
+    """The shape of what stands for a tensor; see `elements_dtype`."""
     if is_key(aval):
         aval = jax.eval_shape(jax.random.key_data, aval)
     return tuple(getattr(aval, "shape", ()))
 
 
-def fitted(tensor_name: str, value: Any, aval: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """A value that a tensor is to have, as the array that it can be.
+def elements_dtype(aval: Any) -> np.dtype[Any]:
+    """The dtype of what stands for a tensor: of random keys that of what they are made of.
 
     Args:
-        tensor_name: of the tensor.
-        value: what somebody gives.
         aval: what is known of the tensor.
-        shape: of its elements.
-
-    Raises:
-        UserError: the tensor can't have it.
     """
-    dtype = np.dtype(np.uint32 if is_key(aval) else getattr(aval, "dtype", type(aval)))
-    given = as_array(value) if isinstance(value, jax.Array) else value
-    return fitted_array(tensor_name, given, dtype, shape)
+    return np.dtype(np.uint32 if is_key(aval) else getattr(aval, "dtype", type(aval)))
+
+
+def given_array(value: Any) -> Any:
+    """What somebody gives for a tensor, read if JAX holds it."""
+    return as_array(value) if isinstance(value, jax.Array) else value
 
 
 def device_value(array: np.ndarray[Any, Any], aval: Any, sharding: Any = None) -> Any:
     """What stands for a tensor in the ops that read it.
 
     Args:
-        array: of `fitted`.
+        array: of `elements_dtype` and `elements_shape`.
         aval: what is known of the tensor.
         sharding: where it is to be; ``None``: where JAX puts it.
     """

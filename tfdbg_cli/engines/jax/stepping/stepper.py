@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,25 +19,29 @@ from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import execution_name, parse_execution
 from tfdbg_cli.dumps.graph import Graph
-from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import CannotStep, Capture, SteppedRun
+from tfdbg_cli.engines.base import CannotStep, Capture, HasGradients, SteppedRun
 from tfdbg_cli.engines.jax.plans.plan import Plan
 from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, is_floating
 from tfdbg_cli.engines.jax.private import writes_to_arguments
 from tfdbg_cli.engines.jax.runs.calls import Call
-from tfdbg_cli.engines.jax.stepping.given import device_value, elements_shape, fitted
+from tfdbg_cli.engines.jax.stepping.given import (
+    device_value,
+    elements_dtype,
+    elements_shape,
+    given_array,
+)
 from tfdbg_cli.engines.jax.stepping.gradients import gradient_of
-from tfdbg_cli.engines.jax.stepping.layout import CallLayout, InsideTensor
+from tfdbg_cli.engines.jax.stepping.layout import CallLayout
 from tfdbg_cli.engines.jax.stepping.worlds import Inside, Told, World
-from tfdbg_cli.engines.kit import stepped
 from tfdbg_cli.engines.kit.clock import Clock
-from tfdbg_cli.engines.kit.fitting import nobody_elses
+from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
+from tfdbg_cli.engines.kit.replayed import ReplayStepper, StepReader
 from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
 __all__ = ["CallStepper"]
 
 
-class CallStepper(stepped.GraphStepper):
+class CallStepper(ReplayStepper, HasGradients):
     """Goes through a call.
 
     Args:
@@ -47,11 +50,8 @@ class CallStepper(stepped.GraphStepper):
 
     engine_name = "jax"
     can_iterate = numbers_values = True
-    is_over = False
 
     def __init__(self, call: Call) -> None:
-        super().__init__()
-        self._call = call
         if writes_to_arguments(call.jaxpr.jaxpr):
             raise CannotStep(
                 f"{call.title} writes to mutable arrays (jax.new_ref).",
@@ -65,22 +65,20 @@ class CallStepper(stepped.GraphStepper):
         leaves = call.named()
         self._plan = Plan(call.jaxpr, [leaf.path for leaf in leaves], caller=call.frames)
         self._layout = CallLayout(self._plan)
+        super().__init__(self._layout.steps, self._layout.readers)
+        self._call = call
         values = [leaf.value for leaf in leaves]
         self._inputs = dict(zip(self._plan.block.inputs, values, strict=True))
         self._base = World(self._layout.ops, self._inputs, call.callbacks.copy(), call.error)
         self._overrides: dict[str, Any] = {}
         #: The iterations of the next step that are done, where that is a loop.
         self._round = 0
-        #: Of the overrides those of what is inside of steps.
-        self._inner: dict[str, Inside] = {}
         self._changed: World | None = None
         # Place -> the gradient that was set; step -> the tensor of it whose gradient was taken.
         self._given_gradients: dict[int, Any] = {}
         self._graded: dict[int, str] = {}
         self._graph = Graph(self._plan.nodes)
-        self._start = Clock().now()
-        self._made_dump: tuple[int, int, World, MemoryDump] | None = None
-        self._capture: Capture | None = None
+        self._begun = Clock().now()
         self.caveats = tuple(self._caveats())
 
     def _caveats(self) -> list[str]:
@@ -97,13 +95,6 @@ class CallStepper(stepped.GraphStepper):
         return found
 
     @property
-    def steps(self) -> Sequence[Step]:
-        return self._layout.steps
-
-    def readers(self, tensor_name: str) -> Sequence[int]:
-        return self._layout.readers.get(tensor_name, ())
-
-    @property
     def real(self) -> Capture:
         """The call as it was made."""
         return Capture(self._call.result, None, self._call.error)
@@ -118,7 +109,7 @@ class CallStepper(stepped.GraphStepper):
             others = {
                 place: value
                 for name, value in self._overrides.items()
-                if name not in self._inner
+                if name in self._layout.places
                 if not self._is_computed_value(name, value)
                 for place in [self._layout.places[name]]
             }
@@ -136,6 +127,16 @@ class CallStepper(stepped.GraphStepper):
                 with contextlib.suppress(Exception):
                     self._changed.reach(self._position + 1)
         return self._changed
+
+    @property
+    def _inner(self) -> dict[str, Inside]:
+        """Of the overrides those of what is inside of steps."""
+        named = ((name, *parse_execution(name)) for name in self._overrides)
+        return {
+            name: Inside(tensor, number or 0)
+            for name, tensor, number in named
+            if tensor in self._layout.inside
+        }
 
     def _values_inside(self) -> dict[int, dict[Inside, Any]]:
         found: dict[int, dict[Inside, Any]] = {}
@@ -161,18 +162,22 @@ class CallStepper(stepped.GraphStepper):
     def advance(self, iteration: bool = False) -> StepOutcome:
         self.check_open()
         self.check_not_at_end()
-        index, step = self._position, self.steps[self._position]
+        index = self._position
         try:
-            self._world.reach(index + 1)
+            self._do(index)
         except Exception as error:
             pass_on(error)
-            if iteration and self._iterate(index):
-                return StepOutcome(step, is_partial=True)
-            raise
+            if not (iteration and self._iterate(index)):
+                raise
+            return StepOutcome(self.steps[index], is_partial=True)
         if iteration and self._iterate(index):
-            return StepOutcome(step, is_partial=True)
-        self._position, self._round = index + 1, 0
-        return StepOutcome(step)
+            return StepOutcome(self.steps[index], is_partial=True)
+        outcome = super().advance()
+        self._round = 0
+        return outcome
+
+    def _do(self, index: int) -> None:
+        self._world.reach(index + 1)
 
     def _iterate(self, index: int) -> bool:
         """Whether one more iteration was done of a step, and it isn't the last one."""
@@ -184,23 +189,20 @@ class CallStepper(stepped.GraphStepper):
         if self._round >= last:
             return False
         self._round += 1
+        self._shown = None
         return True
 
     def back(self) -> Step:
         self.check_open()
-        if self._round:
-            self._round -= 1
-            return self.steps[self._position]
-        if not self._position:
-            raise stepped.no_step_done()
-        self._position -= 1
+        if not self._round:
+            return super().back()
+        self._round -= 1
+        self._shown = None
         return self.steps[self._position]
 
     # Values.
 
-    def has(self, tensor_name: str) -> bool:
-        if tensor_name in self._overrides:
-            return True
+    def _is_there(self, tensor_name: str) -> bool:
         tensor, number = parse_execution(tensor_name)
         maker = self._layout.makers.get(tensor)
         if maker is None or maker >= self._position + bool(self._round):
@@ -222,17 +224,10 @@ class CallStepper(stepped.GraphStepper):
     def _done_of(self, world: World, index: int) -> Sequence[Told]:
         """What a step has made, as far as it was done."""
         told = world.told_of(index)
-        if index < self._position:
-            return told
-        return [each for each in told if each.rounds and each.rounds[0] < self._round]
+        return _until(told, self._round if index >= self._position else None)
 
-    def value(self, tensor_name: str) -> Any:
-        """A copy of a value, as an array of NumPy."""
-        if tensor_name in self._overrides:
-            return np.array(self._overrides[tensor_name])
-        if not self.has(tensor_name):
-            raise KeyError(tensor_name)
-        return nobody_elses(as_array(self._raw(tensor_name)))
+    def _found(self, tensor_name: str) -> Any:
+        return as_array(self._raw(tensor_name))
 
     def _raw(self, tensor_name: str) -> Any:
         place = self._layout.places.get(tensor_name)
@@ -278,35 +273,23 @@ class CallStepper(stepped.GraphStepper):
 
     # Other values.
 
-    @property
-    def overrides(self) -> Mapping[str, Any]:
-        return MappingProxyType(self._overrides)
-
     def override(self, tensor_name: str, value: Any) -> None:
         self.check_open()
+        super().override(self._meant(tensor_name), given_array(value))
+
+    def _meant(self, tensor_name: str) -> str:
+        """The name of the value that is meant by a tensor's name.
+
+        Raises:
+            UserError: one that is done, or that never comes; it could be any.
+        """
         tensor, number = parse_execution(tensor_name)
         self.check_known(tensor, self._layout.makers)
         inside = self._layout.inside.get(tensor)
         if inside is None:
             if number:
                 raise UserError(f"{tensor} has one value in a run.")
-            self.check_unread(tensor)
-            aval = self._aval(tensor)
-            self._overrides[tensor] = fitted(tensor, value, aval, elements_shape(aval))
-        else:
-            which = self._which(tensor, number, inside)
-            name = execution_name(*which) if inside.is_in_loop else tensor
-            made = fitted(name, value, inside.aval, inside.shape)
-            self._overrides.pop(name, None)  # the last one that was given is the last one
-            self._overrides[name], self._inner[name] = made, which
-        self._changed = None
-
-    def _which(self, tensor: str, number: int | None, inside: InsideTensor) -> Inside:
-        """Which of the values of a tensor inside of a step is meant.
-
-        Raises:
-            UserError: one that is done, or that never comes; it could be any.
-        """
+            return tensor
         index = self._layout.makers[tensor]
         step = self.steps[index]
         self._check_to_come(index, tensor)
@@ -323,34 +306,36 @@ class CallStepper(stepped.GraphStepper):
             raise UserError(f"{tensor} has {inside.most} value(s) at most; they count from 0.")
         if number < done:
             raise UserError(f"{execution_name(tensor, number)} is done.", "`step -b` goes back.")
-        return Inside(tensor, number)
+        return execution_name(tensor, number) if inside.is_in_loop else tensor
+
+    def _overridable(self, tensor_name: str) -> tuple[np.dtype[Any], Sequence[int | None] | None]:
+        tensor, _ = parse_execution(tensor_name)
+        inside = self._layout.inside.get(tensor)
+        if inside is not None:
+            return elements_dtype(inside.aval), inside.shape
+        self.check_unread(tensor)
+        aval = self._aval(tensor)
+        return elements_dtype(aval), elements_shape(aval)
+
+    def _override(self, tensor_name: str, value: np.ndarray[Any, Any] | None) -> None:
+        self._overrides.pop(tensor_name, None)  # the last one that was given is the last one
+        if value is not None:
+            self._overrides[tensor_name] = value
+        self._changed = None
 
     def _check_to_come(self, index: int, name: str) -> None:
         if index < self._position:
             raise UserError(f"{name} was used in {self.steps[index].node}.", "`step -b` goes back.")
 
-    def take_back(self, tensor_name: str) -> None:
-        self.check_open()
-        stepped.check_overridden(tensor_name, self._overrides)
+    def _check_takes_back(self, tensor_name: str) -> None:
         inside = self._inner.get(tensor_name)
         if inside is None:
             self.check_unread(tensor_name)
-        else:
-            index = self._layout.makers[inside.tensor]
-            self._check_to_come(index, tensor_name)
-            if index == self._position and inside.number < len(self._done_values(inside.tensor)):
-                raise UserError(f"{tensor_name} is done.", "`step -b` goes back.")
-            del self._inner[tensor_name]
-        del self._overrides[tensor_name]
-        self._changed = None
-
-    def mendable(self) -> Sequence[str]:
-        step = self.next
-        return [*super().mendable(), *(step.outputs if step is not None else ())]
-
-    def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
-        """Nothing: compiled functions have no variables."""
-        return stepped.names_to_restore(variables, ())
+            return
+        index = self._layout.makers[inside.tensor]
+        self._check_to_come(index, tensor_name)
+        if index == self._position and inside.number < len(self._done_values(inside.tensor)):
+            raise UserError(f"{tensor_name} is done.", "`step -b` goes back.")
 
     # Gradients.
 
@@ -396,7 +381,9 @@ class CallStepper(stepped.GraphStepper):
             )
         own = self._raw(tensor_name)
         title = f"The gradient of {tensor_name}"
-        self._given_gradients[place] = jnp.asarray(fitted(title, value, own, np.shape(own)))
+        self._given_gradients[place] = jnp.asarray(
+            fitted_array(title, given_array(value), elements_dtype(own), np.shape(own))
+        )
 
     def is_gradient_open(self, tensor_name: str) -> bool:
         return all(at >= self._layout.makers[tensor_name] for at in self._graded)
@@ -411,35 +398,33 @@ class CallStepper(stepped.GraphStepper):
         return self._graph
 
     def made(self, outcome: StepOutcome) -> Sequence[Datum]:
-        return super().made(outcome)
+        return SteppedRun.made(self, outcome)
 
-    def dump(self) -> MemoryDump:
-        world = self._world
-        known = self._made_dump
-        if known is not None and known[:3] == (self._position, self._round, world):
-            return known[3]
-        dump = MemoryDump(self._graph)
-        at = self._start
-        for name, value in self._plan.constants:
-            dump.add_datum(datum_of(name, 0, value, at))
-        for name, place in zip(self._plan.input_names, self._plan.block.inputs, strict=True):
-            dump.add_datum(datum_of(name, 0, world.known[place], at))
-        for index in range(self._position + bool(self._round)):
-            for each in self._done_of(world, index):
-                at += 1
-                shards = self._plan.sharded.get(each.node)
+    def _to_show(self) -> Mapping[str, Any]:
+        return {}  # they are among what the ops have made
+
+    @property
+    def _end(self) -> int:
+        return self._position + bool(self._round)
+
+    def _reader(self) -> StepReader:
+        plan, world, position, rounds = self._plan, self._world, self._position, self._round
+
+        def read(index: int) -> list[Datum]:
+            if index < 0:
+                inputs = zip(plan.input_names, plan.block.inputs, strict=True)
+                given = [*plan.constants, *((name, world.known[place]) for name, place in inputs)]
+                return [datum_of(name, 0, value, 0) for name, value in given]
+            made = []
+            for each in _until(world.told_of(index), rounds if index == position else None):
+                shards = plan.sharded.get(each.node)
                 note = shards.note if shards is not None else None
-                dump.add_datum(datum_of(each.node, each.slot, each.value, at, note))
-        self._made_dump = (self._position, self._round, world, dump)
-        return dump
+                made.append(datum_of(each.node, each.slot, each.value, 0, note))
+            return made
+
+        return read
 
     # The ends.
-
-    def finish(self) -> Capture:
-        if self._capture is None:
-            self._capture = self._finished()
-            self.is_over = True
-        return self._capture
 
     def _finished(self) -> Capture:
         world, error = self._world, self._call.error
@@ -452,12 +437,12 @@ class CallStepper(stepped.GraphStepper):
         self._round = 0
         if error is None and world is self._base:
             self._position = len(self.steps)
-            return Capture(self._call.result, self.dump())
+            return Capture(self._call.result, None)
         if error is not None:
             self._position = world.done
-            return Capture(None, self.dump(), error)
+            return Capture(None, None, error)
         self._position = len(self.steps)
-        return Capture(self._result(world), self.dump())
+        return Capture(self._result(world), None)
 
     def _result(self, world: World) -> Any:
         """What the call returns: what was computed anew, and the rest as it was returned."""
@@ -472,21 +457,18 @@ class CallStepper(stepped.GraphStepper):
                 leaves.append(jnp.asarray(getattr(operand, "value", None)))
         return self._call.rebuild(leaves)
 
-    def discard(self) -> Capture:
-        """The call as it was made."""
+    def _forget(self) -> None:
         self._overrides.clear()
-        self._inner.clear()
+        self._given_gradients.clear()
+        self._graded.clear()
         self._changed = None
-        self._capture = None
-        return self.finish()
 
-    def again(self) -> SteppedRun:
-        return CallStepper(self._call)
 
-    def stop(self) -> None:
-        self.check_open()
-        self._capture = Capture(None, self.dump())
-        self.is_over = True
+def _until(told: Sequence[Told], rounds: int | None) -> Sequence[Told]:
+    """What a step has made in its first iterations; ``None``: in all of them."""
+    if rounds is None:
+        return told
+    return [each for each in told if each.rounds and each.rounds[0] < rounds]
 
 
 def _values(told: Sequence[Told], tensor: str) -> list[Any]:

@@ -9,8 +9,7 @@ outcome when the run is finished.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,13 +20,8 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter
-from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
-from tfdbg_cli.engines.kit.stepped import (
-    GraphStepper,
-    check_overridden,
-    names_to_restore,
-    no_step_done,
-)
+from tfdbg_cli.engines.kit.fitting import nobody_elses
+from tfdbg_cli.engines.kit.replayed import ReplayStepper, StepReader
 from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
 from tfdbg_cli.engines.tensorflow.capture.plan import plans_of
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
@@ -37,12 +31,10 @@ from tfdbg_cli.engines.tensorflow.sessions.requests import resolve
 from tfdbg_cli.engines.tensorflow.stepping.caveats import caveats_of, updated_already
 from tfdbg_cli.engines.tensorflow.stepping.changes import OverrideSet
 from tfdbg_cli.engines.tensorflow.stepping.counterfactual import Counterfactual, Counterfactuals
-from tfdbg_cli.engines.tensorflow.stepping.dump import in_order
 from tfdbg_cli.engines.tensorflow.stepping.layout import Unit, UnitLayout, make_layout
 from tfdbg_cli.engines.tensorflow.stepping.record import RunRecord
 from tfdbg_cli.engines.tensorflow.stepping.region import Region
 from tfdbg_cli.engines.tensorflow.stepping.session import SessionVariables
-from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
 __all__ = ["TensorFlowStepper", "make_stepper"]
 
@@ -70,7 +62,7 @@ def make_stepper(
     return TensorFlowStepper(adapter, layout, arguments)
 
 
-class TensorFlowStepper(GraphStepper):
+class TensorFlowStepper(ReplayStepper):
     """A run that was made already, and the runs that it would have been with other values.
 
     Args:
@@ -87,7 +79,7 @@ class TensorFlowStepper(GraphStepper):
     def __init__(
         self, adapter: SessionAdapter, layout: UnitLayout, arguments: tuple[Any, Any, Any, Any]
     ) -> None:
-        super().__init__()
+        super().__init__(layout.steps)
         self._adapter, self._layout = adapter, layout
         self._fetches = arguments[0]
         self.returned: Callable[[Any], Any] = lambda value: value
@@ -95,10 +87,11 @@ class TensorFlowStepper(GraphStepper):
         self._changes = OverrideSet(layout)
         self._region: Region | None = None
         self._made_world: Counterfactual | None = None
-        self._dump: tuple[int, MemoryDump] | None = None
-        self._capture: Capture | None = None
         self._variables = SessionVariables(worlds, bool(adapter.session.sess_str))
+        self._by_name = {each.name: each for unit in layout.units for each in unit.writes}
         self._said: list[str] = []
+        assert worlds.capture.dump is not None
+        self._begun = worlds.capture.dump.t0()
 
     @property
     def caveats(self) -> Sequence[str]:  # type: ignore[override]
@@ -110,22 +103,10 @@ class TensorFlowStepper(GraphStepper):
 
     # Going on and going back.
 
-    @property
-    def steps(self) -> Sequence[Step]:
-        return self._layout.steps
-
-    @property
-    def is_over(self) -> bool:
-        return self._capture is not None
-
     def readers(self, tensor_name: str) -> Sequence[int]:
         return self._changes.readers(tensor_name)
 
-    def advance(self, iteration: bool = False) -> StepOutcome:
-        del iteration
-        self.check_open()
-        self.check_not_at_end()
-        index = self._position
+    def _do(self, index: int) -> None:
         if self._is_changed(index):
             world = self._world()
             error, failed_at = world.error, world.failed_at
@@ -133,18 +114,14 @@ class TensorFlowStepper(GraphStepper):
             error, failed_at = self._worlds.capture.error, self._worlds.failed_at
         if error is not None and index == failed_at and not self._changes.replaces(index):
             raise error
-        self._position += 1
-        names = tuple(variable.name for variable in self._written(self._layout.units[index]))
-        return StepOutcome(self.steps[index], names)
 
-    def back(self) -> Step:
-        self.check_open()
-        if not self._position:
-            raise no_step_done()
-        self._position -= 1
+    def _writes(self, index: int) -> Sequence[str]:
+        unit = self._layout.units[index]
+        return sorted(each.name for each in unit.writes) if unit.writes and self._runs(unit) else []
+
+    def _went_back(self) -> None:
         if self._changes.go_back(self._position):
             self._use(self._changes)
-        return self.steps[self._position]
 
     # What is different from the recorded run.
 
@@ -162,7 +139,7 @@ class TensorFlowStepper(GraphStepper):
         except UserError:
             self._changes, self._region, self._made_world = before
             raise
-        self._dump = None
+        self._shown = None
 
     def _find_region(self) -> Region:
         if self._region is None:
@@ -196,42 +173,18 @@ class TensorFlowStepper(GraphStepper):
                 return source
         return None
 
-    def has(self, tensor_name: str) -> bool:
-        return tensor_name in self._changes.overrides or self._find(tensor_name) is not None
+    def _is_there(self, tensor_name: str) -> bool:
+        return self._find(tensor_name) is not None
 
-    def value(self, tensor_name: str) -> Any:
-        """A copy of the value of a tensor; of one inside a loop, that of its last iteration."""
-        return nobody_elses(self._get(tensor_name))
-
-    def lent(self, tensor_name: str) -> Any:
-        value = self._get(tensor_name)
-        return value if isinstance(value, np.ndarray) else None
-
-    def _get(self, tensor_name: str) -> Any:
-        """The value of a tensor, whoever holds it."""
-        if tensor_name in self._changes.overrides:
-            return self._changes.overrides[tensor_name]
+    def _found(self, tensor_name: str) -> Any:
         record = self._find(tensor_name)
-        if record is None:
-            raise KeyError(tensor_name)
-        return record.value(tensor_name)
+        return record.value(tensor_name) if record is not None else None
 
     def original(self, tensor_name: str) -> Any | None:
         """What a tensor was in the run as it is without overrides; ``None``: it had no value."""
         return nobody_elses(self._worlds.record.value(tensor_name))
 
-    def override(self, tensor_name: str, value: Any) -> None:
-        self.check_open()
-        tensor = self._overridable(tensor_name)
-        is_tensor = hasattr(value, "op") and hasattr(value, "value_index")
-        dtype = np.dtype(tensor.dtype.base_dtype.as_numpy_dtype)
-        shape = None if tensor.shape.rank is None else tensor.shape.as_list()
-        array = fitted_array(tensor_name, value, dtype, shape, value.name if is_tensor else "")
-        changes = self._changes.copy()
-        changes.set(tensor_name, array)
-        self._use(changes)
-
-    def _overridable(self, tensor_name: str) -> Any:
+    def _overridable(self, tensor_name: str) -> tuple[np.dtype[Any], Sequence[int | None] | None]:
         tensors = self._layout.tensors
         if tensor_name not in tensors and self._worlds.record.place(tensor_name) is not None:
             raise UserError(
@@ -245,7 +198,16 @@ class TensorFlowStepper(GraphStepper):
         if edge not in self._layout.fed and unit is not None:
             self._check_fit(tensor, unit)
         self.check_unread(tensor_name)
-        return tensor
+        shape = None if tensor.shape.rank is None else tensor.shape.as_list()
+        return np.dtype(tensor.dtype.base_dtype.as_numpy_dtype), shape
+
+    def _override(self, tensor_name: str, value: np.ndarray[Any, Any] | None) -> None:
+        changes = self._changes.copy()
+        if value is None:
+            changes.take_back(tensor_name, self._position)
+        else:
+            changes.set(tensor_name, value)
+        self._use(changes)
 
     def _check_fit(self, tensor: Any, unit: Unit) -> None:
         name = tensor.name
@@ -262,11 +224,6 @@ class TensorFlowStepper(GraphStepper):
             return None
         return tuple(tensor.shape.as_list())
 
-    def mendable(self) -> Sequence[str]:
-        step = self.next
-        names = [*super().mendable(), *(step.outputs if step is not None else ())]
-        return [name for name in names if self._mends(name)]
-
     def _mends(self, tensor_name: str) -> bool:
         changes, at = self._changes.copy(), self._position
         try:
@@ -276,25 +233,14 @@ class TensorFlowStepper(GraphStepper):
         except UserError:
             return False
 
-    def take_back(self, tensor_name: str) -> None:
-        """Remove an override."""
-        self.check_open()
-        check_overridden(tensor_name, self._changes.overrides)
-        changes = self._changes.copy()
-        changes.take_back(tensor_name, self._position)
-        self._use(changes)
+    def _check_takes_back(self, tensor_name: str) -> None:
+        """An override that steps have used stays theirs."""
 
     @property
-    def overrides(self) -> Mapping[str, Any]:
-        return MappingProxyType(self._changes.overrides)
+    def _overrides(self) -> Mapping[str, Any]:  # type: ignore[override]
+        return self._changes.overrides
 
     # Variables.
-
-    def _written(self, unit: Unit) -> list[Any]:
-        """The variables that a unit writes, if it is executed."""
-        if not unit.writes or not self._runs(unit):
-            return []
-        return sorted(unit.writes, key=_name)
 
     def _runs(self, unit: Unit) -> bool:
         """Whether a unit of a branch is executed: what it reads has values."""
@@ -307,36 +253,19 @@ class TensorFlowStepper(GraphStepper):
             for tensor in unit.ops[0].inputs
         )
 
-    @property
-    def updated(self) -> Sequence[str]:
-        """The variables that steps have written and that were not restored since."""
-        return [variable.name for variable in self._updated()]
+    def _stays(self, variable: str, index: int) -> bool:
+        return self._changes.counts(self._by_name[variable], index)
 
-    def _updated(self) -> list[Any]:
-        found: dict[Any, None] = {}
-        for unit in self._layout.units[: self._position]:
-            for variable in self._written(unit):
-                if self._changes.counts(variable, unit.index):
-                    found[variable] = None
-        return list(found)
-
-    def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
-        """Give variables the value from before the first step, for all steps to come.
-
-        The session's variable gets it when the run is finished, updates to come included.
-        """
-        self.check_open()
-        changed = {variable.name: variable for variable in self._updated()}
-        names = names_to_restore(variables, changed)
-        for name in names:
-            if changed[name] in self._worlds.stuck:
-                raise UserError(f"The graph has no operation to read or set {name}.")
-            if changed[name] not in self._worlds.initial:
-                raise UserError(f"{name} had no value before the first step.")
+    def _restore(self, variables: Sequence[str]) -> None:
+        restored = [self._by_name[name] for name in variables]
+        for variable in restored:
+            if variable in self._worlds.stuck:
+                raise UserError(f"The graph has no operation to read or set {variable.name}.")
+            if variable not in self._worlds.initial:
+                raise UserError(f"{variable.name} had no value before the first step.")
         changes = self._changes.copy()
-        changes.restore([changed[name] for name in names], self._position)
+        changes.restore(restored, self._position)
         self._use(changes)
-        return names
 
     # What there is to see.
 
@@ -345,36 +274,21 @@ class TensorFlowStepper(GraphStepper):
         assert self._worlds.capture.dump is not None
         return self._worlds.capture.dump.graph()
 
-    def dump(self) -> MemoryDump:
-        """What was computed so far; overridden tensors that were not computed yet come last."""
-        if self._dump is None or self._dump[0] != self._position:
-            self._dump = self._position, self._dump_until(self._position)
-        return self._dump[1]
-
-    def _dump_until(self, end: int) -> MemoryDump:
-        recorded = self._worlds.capture.dump
+    def _make_dump(self) -> MemoryDump:
+        dump, recorded = super()._make_dump(), self._worlds.capture.dump
         assert recorded is not None
-        overrides, now, worlds = self._changes.overrides, recorded.t0(), self._worlds
-        changed = self._find_region().changed if self._changes else frozenset()
-        anew = self._world().record if any(index < end for index in changed) else None
-
-        def groups() -> Iterator[Sequence[Datum]]:
-            record = worlds.record
-            yield record.fed
-            for index in range(end):
-                yield (anew if anew is not None and index in changed else record).of(index)
-
-        dump = MemoryDump(self.graph, make=lambda: in_order(groups(), overrides, now))
         dump.warnings, dump.absence = recorded.warnings, recorded.absence
         return dump
 
-    def made(self, outcome: StepOutcome) -> Sequence[Datum]:
-        index = self._position - 1
-        overrides, worlds = self._changes.overrides, self._worlds
+    def _reader(self) -> StepReader:
+        worlds = self._worlds
         changed = self._find_region().changed if self._changes else frozenset()
-        record = self._world().record if index in changed else worlds.record
-        shown = {name: overrides[name] for name in outcome.step.outputs if name in overrides}
-        return list(in_order([record.of(index)], shown, 0))
+        anew = self._world().record if any(index < self._position for index in changed) else None
+
+        def read(index: int) -> Sequence[Datum]:
+            return (anew if anew is not None and index in changed else worlds.record).of(index)
+
+        return read
 
     # The ends.
 
@@ -383,27 +297,24 @@ class TensorFlowStepper(GraphStepper):
         """The run that was made."""
         return self._worlds.capture
 
-    def finish(self) -> Capture:
-        if self._capture is None:
-            worlds = self._worlds
-            error, end = worlds.capture.error, worlds.failed_at
-            if self._changes:
-                error, end = self._settle()
-            else:
-                self._write({})
-            self._position = end
-            value = None
-            if error is None and self._changes:
-                value, error = attempt(self._fetched)
-            elif error is None:
-                value = worlds.capture.value
-            if error is None:
-                value = self.returned(value)
-            worlds.settle()
-            dump = self._dump_until(end)
-            late = worlds.capture.late if error is worlds.capture.error else None
-            self._capture = Capture(value, dump, error, worlds.capture.run_metadata, late)
-        return self._capture
+    def _finished(self) -> Capture:
+        worlds = self._worlds
+        error, end = worlds.capture.error, worlds.failed_at
+        if self._changes:
+            error, end = self._settle()
+        else:
+            self._write({})
+        self._position = end
+        value = None
+        if error is None and self._changes:
+            value, error = attempt(self._fetched)
+        elif error is None:
+            value = worlds.capture.value
+        if error is None:
+            value = self.returned(value)
+        worlds.settle()
+        late = worlds.capture.late if error is worlds.capture.error else None
+        return Capture(value, None, error, worlds.capture.run_metadata, late)
 
     def withhold(self) -> None:
         """Give the session its variables back until the run is finished."""
@@ -442,21 +353,9 @@ class TensorFlowStepper(GraphStepper):
             values.append(_returned(self._get(tensor.name)))
         return handler.build_results(self._adapter.session, values)
 
-    def discard(self) -> Capture:
-        """The run as it is without overrides.
-
-        Variables are as that has left them; where they were withheld, as before the run.
-        """
+    def _forget(self) -> None:
         self._variables.take_back()
         self._use(OverrideSet(self._layout))
-        self._capture = None
-        return self.finish()
-
-    def again(self) -> TensorFlowStepper:
-        """The same record from its beginning."""
-        self._capture = self._dump = None
-        self._position = 0
-        return self
 
     def variable(self, name: str) -> Any:
         variable = self._layout.tensors[f"{name}:0"].op
@@ -464,9 +363,7 @@ class TensorFlowStepper(GraphStepper):
         value = values.get(variable)
         return _returned(value if value is not None else self._variables.after_run(variable))
 
-    def stop(self) -> None:
-        """End the run where it is: variables are as the steps that were done have left them."""
-        self.check_open()
+    def _stop_here(self) -> None:
         worlds, change = self._worlds, self._changes.cut(self._position)
         for variable in change.undone:
             if variable in worlds.stuck or variable not in worlds.initial:
@@ -477,7 +374,6 @@ class TensorFlowStepper(GraphStepper):
                 )
         self._write(worlds.left_by(change) if change.undone or self._changes else {})
         worlds.settle()
-        self._capture = Capture(None, self._dump_until(self._position))
 
 
 def _returned(value: Any) -> Any:

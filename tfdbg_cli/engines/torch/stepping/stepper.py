@@ -14,7 +14,7 @@ from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import show_program_only
-from tfdbg_cli.engines.base import Capture, SteppedRun
+from tfdbg_cli.engines.base import Capture, HasGradients, OpenEndedRun, no_modules
 from tfdbg_cli.engines.kit.stepped import at_its_end, no_step_done
 from tfdbg_cli.engines.torch.stepping.changes import ProgramValues
 from tfdbg_cli.engines.torch.stepping.gradients import Gradients
@@ -37,7 +37,7 @@ _CAVEATS = (
 )
 
 
-class TorchStepper(SteppedRun):
+class TorchStepper(OpenEndedRun, HasGradients):
     """A run of a program, whoever has started it.
 
     Args:
@@ -52,7 +52,6 @@ class TorchStepper(SteppedRun):
     """
 
     engine_name = "torch"
-    is_open_ended = True
     caveats = _CAVEATS
 
     def __init__(
@@ -204,7 +203,7 @@ class TorchStepper(SteppedRun):
     def reach_call(self, spot: Spot) -> bool:
         modules = self._modules
         if modules is None:
-            return super().reach_call(spot)
+            raise no_modules(self.engine_name)
         modules.goal = spot
         try:
             return self._go_on(lambda: modules.is_at_hand(spot), only_ops=True)
@@ -389,7 +388,9 @@ class TorchStepper(SteppedRun):
 
     @property
     def modules(self) -> ModuleCalls:
-        return self._modules if self._modules is not None else super().modules
+        if self._modules is None:
+            raise no_modules(self.engine_name)
+        return self._modules
 
     @modules.setter
     def modules(self, modules: TorchModuleCalls) -> None:
@@ -398,7 +399,7 @@ class TorchStepper(SteppedRun):
     def name_tensor(self, tensor: Any) -> str:
         """A name for what was read of a module's call."""
         if self._modules is None or not self._modules.was_given(tensor):
-            return super().name_tensor(tensor)
+            raise KeyError(tensor)
         return self._gradients.name(tensor)
 
     def is_gradient_open(self, tensor_name: str) -> bool:

@@ -88,17 +88,9 @@ class PromptedRun:
             pass_on(failure)
             tell_failure(failure)
             return None
-        self._conduct(stepper)
-        try:
-            capture = stepper.finish()
-        except Exception as failure:  # ours: the program gets what its call has given
-            pass_on(failure)
-            tell_failure(failure)
-            return None
-        if stepper.overrides and capture.dump is not None:
-            names = ", ".join(stepper.overrides)
-            capture.dump.warnings.append(f"Overridden in the stepper: {names}.")
-        self._watcher.stepped = capture.dump
+        capture = stepper.conducted(self._conduct)
+        if capture is not None:
+            self._watcher.stepped = capture.dump
         return capture
 
     def end(self, error: BaseException | None) -> None:

@@ -8,7 +8,6 @@ the program get the outcome when the run is finished.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,10 @@ from tensorflow.python.framework import dtypes
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import Capture
-from tfdbg_cli.engines.kit.fitting import fitted_array
-from tfdbg_cli.engines.kit.stepped import check_overridden, names_to_restore
+from tfdbg_cli.engines.kit.replayed import StepData, StepReader
 from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions.stepping.layout import Unit
-from tfdbg_cli.engines.tensorflow.functions.stepping.records import RecordedRun, StepData
+from tfdbg_cli.engines.tensorflow.functions.stepping.records import RecordedRun
 from tfdbg_cli.engines.tensorflow.functions.stepping.replay import Edge
 from tfdbg_cli.engines.tensorflow.functions.stepping.worlds import (
     Change,
@@ -29,7 +27,6 @@ from tfdbg_cli.engines.tensorflow.functions.stepping.worlds import (
     Worlds,
     tensor_of,
 )
-from tfdbg_cli.stepping.stepper import Step
 
 __all__ = ["CallStepper"]
 
@@ -47,11 +44,14 @@ class CallStepper(RecordedRun):
         }
         failed_at = layout.index_of(call.failed) if call.error is not None else -1
         real = Capture(call.results or None, None, call.error)
-        super().__init__(layout.steps, layout.place, call.graph, call.data, real, failed_at, writes)
+        readers = {name: layout.readers(name) for name in layout.tensors}
+        super().__init__(
+            layout.steps, layout.place, call.graph, call.data, real, failed_at, writes, readers
+        )
         self._returned: Callable[[Sequence[Any]], Any] | None = None
+        self._variables = {layout.variable_name(each): each for each in layout.written}
         self._change = Change()
         self._worlds = Worlds(call)
-        self._readers = {name: list(layout.readers(name)) for name in layout.tensors}
         self.caveats = tuple(self._caveats())
 
     def returns(self, value: Any, made_of: Callable[[Sequence[Any]], Any]) -> None:
@@ -85,14 +85,19 @@ class CallStepper(RecordedRun):
 
     # Going on and going back.
 
-    def _check_step(self, index: int) -> None:
+    def _do(self, index: int) -> None:
+        error, failed_at = self._fate()
+        if error is not None and index == failed_at and not self._replaces(index):
+            raise error
+
+    def _fate(self) -> tuple[BaseException | None, int]:
+        """The error that the run comes to, and the step that raises it."""
         error, failed_at = self._real.error, self._failed_at
         if self._change:
             world = self._world()
             if error is None or failed_at in world.changed or self._replaces(failed_at):
-                error, failed_at = world.error, world.failed_at
-        if error is not None and index == failed_at and not self._replaces(index):
-            raise error
+                return world.error, world.failed_at
+        return error, failed_at
 
     def _replaces(self, index: int) -> bool:
         """Whether all that a step is there for is overridden."""
@@ -102,8 +107,7 @@ class CallStepper(RecordedRun):
         overrides = self._change.overrides
         return bool(names) and all(name in overrides for name in names)
 
-    def back(self) -> Step:
-        step = super().back()
+    def _went_back(self) -> None:
         change, position = self._change, self._position
         undone = {
             each: frozenset(at for at in indices if at < position)
@@ -113,37 +117,17 @@ class CallStepper(RecordedRun):
             undone = {each: indices for each, indices in undone.items() if indices}
             since = {each: min(change.since[each], position) for each in undone}
             self._change = change._replace(undone=undone, since=since)
-        return step
 
-    def _writes(self, index: int) -> Sequence[str]:
-        unit, layout = self._layout.units[index], self._layout
-        return [layout.variable_name(each) for each in sorted(unit.writes)]
+    def _stays(self, variable: str, index: int) -> bool:
+        return index not in self._change.undone.get(self._variables[variable], ())
 
-    @property
-    def updated(self) -> Sequence[str]:
-        return [self._layout.variable_name(each) for each in self._updated()]
-
-    def _updated(self) -> list[int]:
-        found: dict[int, None] = {}
-        for unit in self._layout.units[: self._position]:
-            for variable in sorted(unit.writes):
-                if unit.number not in self._change.undone.get(variable, ()):
-                    found[variable] = None
-        return list(found)
-
-    def restore(self, variables: Sequence[str] = ()) -> Sequence[str]:
-        """Give variables the value from before the first step, for all steps to come.
-
-        The program's variable gets it when the run is finished, updates to come included.
-        """
-        self.check_open()
+    def _restore(self, variables: Sequence[str]) -> None:
         self._check_changeable()
         layout, position = self._layout, self._position
-        changed = {layout.variable_name(each): each for each in self._updated()}
-        names = names_to_restore(variables, changed)
-        wanted = {changed[name] for name in names}
+        changed = self._variables
+        wanted = {changed[name] for name in variables}
         undone, kept = dict(self._change.undone), dict(self._change.kept)
-        for name in names:
+        for name in variables:
             if changed[name] not in self._call.variables.initial:
                 raise UserError(f"{name} had no value before the first step.")
             undone[changed[name]] = frozenset(
@@ -164,7 +148,6 @@ class CallStepper(RecordedRun):
                 kept.update(self._known_of(unit))
         since = dict(self._change.since) | dict.fromkeys(wanted, position)
         self._change = self._change._replace(undone=undone, since=since, kept=kept)
-        return names
 
     def _known_of(self, unit: Unit) -> dict[Edge, Any]:
         """What a unit has given, as tensors."""
@@ -179,15 +162,17 @@ class CallStepper(RecordedRun):
     # Other values.
 
     @property
-    def overrides(self) -> Mapping[str, Any]:
-        return MappingProxyType(dict(self._change.overrides))
+    def _overrides(self) -> Mapping[str, Any]:  # type: ignore[override]
+        return self._change.overrides
 
     def override(self, tensor_name: str, value: Any) -> None:
-        self.check_open()
-        dtype, shape = self._overridable(tensor_name)
         read = getattr(value, "numpy", None)
-        array = fitted_array(tensor_name, read() if callable(read) else value, dtype, shape)
-        overrides = {**self._change.overrides, tensor_name: array}
+        super().override(tensor_name, read() if callable(read) else value)
+
+    def _override(self, tensor_name: str, value: np.ndarray[Any, Any] | None) -> None:
+        overrides = {name: v for name, v in self._overrides.items() if name != tensor_name}
+        if value is not None:
+            overrides[tensor_name] = value
         self._change = self._change._replace(overrides=overrides)
 
     def _check_changeable(self) -> None:
@@ -205,7 +190,8 @@ class CallStepper(RecordedRun):
         """The dtype and the shape that another value for a tensor has to have."""
         layout = self._layout
         inside = layout.place.get(tensor_name.rpartition(":")[0])
-        if inside is not None and tensor_name not in layout.tensors and self._base.has(tensor_name):
+        is_made = self._base.place(tensor_name) is not None
+        if inside is not None and tensor_name not in layout.tensors and is_made:
             self.check_inside(tensor_name, inside)
         self.check_known(tensor_name, layout.tensors)
         self._check_changeable()
@@ -219,32 +205,20 @@ class CallStepper(RecordedRun):
         value = self._base.value(tensor_name)
         return tuple(value.shape) if isinstance(value, np.ndarray | np.generic) else None
 
-    def mendable(self) -> Sequence[str]:
-        step = self.next
-        names = [*super().mendable(), *(step.outputs if step is not None else ())]
-        return [name for name in names if self._can_be_other(name)]
-
-    def _can_be_other(self, tensor_name: str) -> bool:
-        try:
-            self._overridable(tensor_name)
-        except UserError:
-            return False
-        return True
-
-    def take_back(self, tensor_name: str) -> None:
-        self.check_open()
-        check_overridden(tensor_name, self._change.overrides)
-        self.check_unread(tensor_name)
-        overrides = {n: v for n, v in self._change.overrides.items() if n != tensor_name}
-        self._change = self._change._replace(overrides=overrides)
-
     # The call as it would have been.
 
     def _data(self, index: int) -> StepData:
-        if not self._change:
+        return self._data_of(self._change, index)
+
+    def _data_of(self, change: Change, index: int) -> StepData:
+        if not change:
             return self._base
-        world = self._world()
+        world = self._worlds.of(change)
         return world.data if index in world.changed or self._is_lost(index) else self._base
+
+    def _reader(self) -> StepReader:
+        change = self._change
+        return lambda index: self._data_of(change, index).of(index)
 
     def _is_lost(self, index: int) -> bool:
         """Whether a step was not done by the call that was made."""
@@ -256,10 +230,9 @@ class CallStepper(RecordedRun):
     # The ends.
 
     def variable(self, name: str) -> Any:
-        by_name = {self._layout.variable_name(each): each for each in self._layout.written}
-        if name not in by_name:
+        if name not in self._variables:
             return super().variable(name)
-        value = self._left(by_name[name])
+        value = self._left(self._variables[name])
         return value.numpy() if value is not None else None
 
     def _left(self, variable: int) -> Any:
@@ -294,24 +267,20 @@ class CallStepper(RecordedRun):
         self.check_open()
         self._call.variables.withhold(self._layout.written)
 
-    def finish(self) -> Capture:
-        if self._capture is None:
-            error, end = self._real.error, self._failed_at
-            value = self._real.value
-            if self._change:
-                value, error, end = self._settled()
-            else:
-                self._call.variables.settle({})
-            self._position = end if error is not None else len(self.steps)
-            self._capture = Capture(value, self._dump_until(self._position), error)
-        return self._capture
+    def _finished(self) -> Capture:
+        error, end = self._real.error, self._failed_at
+        value = self._real.value
+        if self._change:
+            value, error, end = self._settled()
+        else:
+            self._call.variables.settle({})
+        self._position = end if error is not None else len(self.steps)
+        return Capture(value, None, error)
 
     def _settled(self) -> tuple[Any, BaseException | None, int]:
         """Let the program have what the overrides have led to."""
         world, layout = self._world(), self._layout
-        error, end = self._real.error, self._failed_at
-        if error is None or end in world.changed or self._replaces(end):
-            error, end = world.error, world.failed_at
+        error, end = self._fate()
         self._call.variables.settle(self._outcome(self._change))
         if error is not None:
             return None, error, end
@@ -329,19 +298,10 @@ class CallStepper(RecordedRun):
             return self._returned(results), None, end
         return results or None, None, end
 
-    def discard(self) -> Capture:
-        """The run as it is without overrides.
-
-        Variables are as that has left them; where they were withheld, as before the run.
-        """
+    def _forget(self) -> None:
         self._call.variables.take_back()
         self._change = Change()
-        self._capture = None
-        return self.finish()
 
-    def stop(self) -> None:
-        """End the run where it is: variables are as the steps that were done have left them."""
-        self.check_open()
+    def _stop_here(self) -> None:
         found = {each: self._left(each) for each in self._layout.written}
         self._call.variables.settle({at: v for at, v in found.items() if v is not None})
-        self._capture = Capture(None, self._dump_until(self._position))

@@ -10,6 +10,7 @@ from tensorflow.python.framework import constant_op, dtypes, errors
 
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.engines.kit.replayed import StepData
 from tfdbg_cli.engines.tensorflow.functions.again import make_before
 from tfdbg_cli.engines.tensorflow.functions.bodies import plain_text
 from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, Seen, values_of
@@ -18,7 +19,7 @@ from tfdbg_cli.engines.tensorflow.functions.level import failing_node
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, find_function, lent
 from tfdbg_cli.engines.tensorflow.functions.private import call_by_name, reword
 from tfdbg_cli.engines.tensorflow.functions.stepping.layout import CallLayout
-from tfdbg_cli.engines.tensorflow.functions.stepping.records import StepData
+from tfdbg_cli.engines.tensorflow.functions.stepping.records import by_node
 from tfdbg_cli.engines.tensorflow.functions.stepping.replay import Edge, Replay, make_replay
 from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables, quietly
 
@@ -170,7 +171,7 @@ class Worlds:
             for each in seen
             if isinstance(each.value, HeldTensor) and (each.path, each.node) not in held
         }
-        data = StepData(layout.place, self._as_data(seen, held))
+        data = by_node(layout.place, self._as_data(seen, held))
         return World(
             frozenset(units),
             frozenset(variables),
