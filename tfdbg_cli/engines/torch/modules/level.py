@@ -125,6 +125,7 @@ class ModulesLevel(CaptureLevel):
         self._is_open_step = False  # of an optimizer, whose ops are recorded
         self._remade: Sequence[torch.Tensor] = ()  # parameters whose step was made once more
         self._said: list[str] = []
+        self._is_refused = False
 
     # When it looks.
 
@@ -443,6 +444,11 @@ class ModulesLevel(CaptureLevel):
 
     # Looking into a module.
 
+    def refuse(self, reason: str) -> None:
+        """What the run gets is bad, and could not be made once more."""
+        self._search.refusals.append(reason)
+        self._is_refused = True
+
     def _judge(self) -> None:
         """Make calls once more if something is bad; parameters are what they were."""
         if not self._checks.has_news:
@@ -605,7 +611,7 @@ class ModulesLevel(CaptureLevel):
         if self._found and all(event.kind == UPDATED for event, _ in self._found):
             yield "The update made it: all before was good."
         passed = any(replay.passed for replay in self._search.replays)
-        if self._search.refusals and not passed:
+        if self._search.refusals and (self._is_refused or not passed):
             yield f"Not done again: {self._search.refusals[0]}. The next runs are watched op by op."
 
 
