@@ -83,8 +83,9 @@ class _Used(NamedTuple):
 
 
 def _used() -> _Used:
-    try:
-        pages = [int(text) for text in Path("/proc/self/statm").read_text().split()]
+    try:  # asked at each run of a program: a path and a buffer would take longer than the rest
+        with open("/proc/self/statm", "rb", buffering=0) as file:
+            pages = [int(text) for text in file.read().split()]
         page = os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # another system, or no descriptor is left
         return _Used()

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
@@ -353,6 +354,7 @@ class RunLife(ABC, Generic[R]):
         if watch is not None and self._run is None:
             self._ahead = following or contain(self.policy.ahead(watch), self.give_up)
             if following is None:
+                self._ahead.since = time.perf_counter()
                 self._ahead.look_ahead()
             self._ahead.start()
             self._ahead_on = threading.get_ident()
