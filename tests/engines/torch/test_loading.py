@@ -55,6 +55,13 @@ def test_transforms_in_a_loader_are_no_runs(both: Both, workers: int) -> None:
     assert "inference run" not in out
 
 
+def test_transforms_of_a_data_set_that_is_asked_directly_are_no_runs(both: Both) -> None:
+    loop = LOOP.replace("in loader", "in [(data[i][0][None], torch.ones(1)) for i in range(3)]")
+    out = both(program(loop=loop))
+    assert out.count("--- run-end: training run") == 3
+    assert "inference run" not in out
+
+
 @pytest.mark.parametrize("level", ["modules", "ops", "values", "auto"])
 def test_what_went_bad_in_a_loader_has_its_line(both: Both, level: str) -> None:
     path = both.write(program(bad=14))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
 from typing import Any
 
 import torch
-from torch.utils.data import IterableDataset
+from torch.utils.data import Dataset, IterableDataset
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
@@ -22,12 +23,29 @@ from tfdbg_cli.engines.torch.private import quiet
 from tfdbg_cli.engines.torch.runs.exact_check import are_clean, is_nonfinite
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 
-__all__ = ["Loading"]
+__all__ = ["Loading", "is_of_data"]
 
 # A data set whose batches are bad in any case isn't read twice for each of them.
 _MOST_AGAIN = 3
 # What a data set may have of its own that goes on with each item, and can't be put back.
 _GOING_ON = (Iterator, random.Random, torch.Generator)
+# The methods by which a data set gives its items, and so many frames between them and a transform.
+_GIVING = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__"})
+_MOST_FRAMES = 30
+
+
+def is_of_data(frame: FrameType | None) -> bool:
+    """Whether a frame is at work for a data set that the program itself asks for an item."""
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            break
+        code = frame.f_code
+        if code.co_name in _GIVING and code.co_argcount:
+            owner = frame.f_locals.get(code.co_varnames[0])
+            if isinstance(owner, Dataset):
+                return True
+        frame = frame.f_back
+    return False
 
 
 class Loading:

@@ -36,7 +36,7 @@ from tfdbg_cli.engines.torch.runs.description import (
 from tfdbg_cli.engines.torch.runs.forwards import Forwards, is_differentiating
 from tfdbg_cli.engines.torch.runs.keras_steps import variables_of
 from tfdbg_cli.engines.torch.runs.lifecycle import Lifecycle, TorchRun
-from tfdbg_cli.engines.torch.runs.loading import Loading
+from tfdbg_cli.engines.torch.runs.loading import Loading, is_of_data
 from tfdbg_cli.engines.torch.runs.losses import Losses
 from tfdbg_cli.engines.torch.runs.norms import Norms
 from tfdbg_cli.engines.torch.runs.updates_by_hand import update_after
@@ -113,6 +113,8 @@ class Runs(Lifecycle):
             return None if watcher is None else self._around_inner(watcher, module, given)
         if self._program.patches.keras.look((args, kwargs)):
             return _within(self.busy(), given)  # shapes are worked out: nothing is computed
+        if self._run is None and not _has_parameters(module) and is_of_data(sys._getframe(1)):
+            return None
         return self._around_outermost(module, args, kwargs, given)
 
     def _around_inner(self, watcher: CaptureLevel, module: torch.nn.Module, given: Given) -> Around:
