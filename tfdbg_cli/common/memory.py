@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -45,8 +46,14 @@ def unnoticed_memory(used: int | None = None) -> int:
         used: by the program; ``None``: by this process, in the machine's memory.
     """
     if used is None:
-        used = _used().resident
+        used = _resident(int(time.monotonic()))
     return max(int(used * _UNNOTICED), _LEAST_UNNOTICED)
+
+
+@functools.lru_cache(1)
+def _resident(second: int) -> int:
+    """What this process uses, looked up once in a second: whoever waits asks at each run."""
+    return _used().resident
 
 
 def check_room(nbytes: int, what: str) -> None:
@@ -76,8 +83,9 @@ class _Used(NamedTuple):
 
 
 def _used() -> _Used:
-    try:
-        pages = [int(text) for text in Path("/proc/self/statm").read_text().split()]
+    try:  # asked at each run of a program: a path and a buffer would take longer than the rest
+        with open("/proc/self/statm", "rb", buffering=0) as file:
+            pages = [int(text) for text in file.read().split()]
         page = os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # another system, or no descriptor is left
         return _Used()

@@ -95,9 +95,9 @@ FIELDS = (
     ),
     Field(
         "overhead",
-        1.5,
+        1.1,
         to_ratio,
-        "Programs without sessions: how much slower run -f may make runs before it looks at less.",
+        "Programs without sessions: how much slower run -f may make runs by looking closer.",
     ),
     Field(
         "threads",

@@ -21,6 +21,8 @@ from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.onnx.engine import ENGINE
 from tfdbg_cli.engines.onnx.model import Model
 from tfdbg_cli.engines.onnx.op_facts import checked_names
+from tfdbg_cli.engines.onnx.requests import Request
+from tfdbg_cli.engines.onnx.sameness import Sameness
 
 FAILURE = onnxruntime.capi.onnxruntime_pybind11_state.Fail
 ONE = ("Abs", "Ceil", "Exp", "Identity", "Log", "Neg", "Relu", "Sigmoid", "Softmax", "Sqrt")
@@ -145,6 +147,43 @@ def test_the_program_gets_the_twins_results_where_it_wants_them(as_set, tmp_path
     events = json.loads(Path(session.end_profiling()).read_text())
     # The first run, and the last: the two between were the twin's alone.
     assert sum(event["name"] == "model_run" for event in events) == 2
+
+
+def test_runs_are_the_twins_once_it_has_given_the_same(as_set):
+    as_set(level="ops")
+    session = session_of(LOG)
+    rows = [np.float32([step + 1, 7]) for step in range(9)] + [np.float32([0, 5])]
+    expected = [session.run(None, {"x": row})[0] for row in rows]
+    with debugged(session, Watch(filter_name="has_inf_or_nan")) as ends:
+        found = [session.run(None, {"x": row})[0] for row in rows]
+        other = session.run(None, {"x": np.float32([1, 2, 3])})[0]
+    assert [each.tobytes() for each in found] == [each.tobytes() for each in expected]
+    assert other.tolist() == session.run(None, {"x": np.float32([1, 2, 3])})[0].tolist()
+    assert [end.filter_passed for end in ends] == [False] * 9 + [None, False]
+    (datum,) = ends[9].dump.by_tensor("log:0")
+    assert ends[9].dump.value(datum)[0] == -np.inf
+
+
+def test_a_twin_is_trusted_where_it_has_given_the_same_and_never_after_it_has_not():
+    def made(count, value):
+        array = np.full(count, value, np.float32)
+        request = Request(["y"], {"x": array}, None, lambda: None)
+        return request, {"y": array}
+
+    def twins(array):
+        return {"y": onnxruntime.OrtValue.ortvalue_from_numpy(array)}
+
+    sameness = Sameness()
+    request, outputs = made(2, np.nan)
+    for _ in range(5):
+        assert not sameness.holds(request)
+        sameness.compare(request, outputs, twins(outputs["y"]))
+    assert sameness.holds(request)
+    assert not sameness.holds(made(3, 1)[0])
+    request, outputs = made(3, 1)
+    sameness.compare(request, outputs, twins(np.nextafter(outputs["y"], np.float32(2))))
+    assert not sameness.may_hold
+    assert not sameness.holds(made(2, 1)[0])
 
 
 def test_errors_are_the_programs_own_with_the_twins_results(as_set):

@@ -125,7 +125,8 @@ def test_other_filters_need_all_values(programs, program):
 
 
 def test_values_that_do_not_fit_in_memory_are_not_held(programs, program):
-    done = watched(programs, program(BAD), (), options=["--dump-limit", "500"])
+    path = program(BAD.replace("step == 2", "step == 1"))
+    done = watched(programs, path, (), options=["--dump-limit", "500"])
     assert level(done) == f"{RECORDS} (the values take too much memory)"
     assert re.search(r"\b1 -inf +log:0", done.out), done.out
 
@@ -149,9 +150,9 @@ def make(**settings):
 @pytest.mark.parametrize(
     ("everything", "op_records", "expected", "told"),
     [
-        (1.4, 1.3, FULL, "everything takes 1.4x"),
+        (1.4, 1.3, FULL, "everything takes 1.4x, op records take 1.3x"),
         (1.6, 1.3, RECORDS, "everything takes 1.6x, op records take 1.3x"),
-        (2.6, 2.3, MODULES, "everything takes 2.6x, op records take 2.3x"),
+        (2.6, 2.3, MODULES, "op records take 2.3x"),
     ],
 )
 def test_the_level_is_the_closest_that_costs_no_more_than_allowed(
@@ -160,10 +161,20 @@ def test_the_level_is_the_closest_that_costs_no_more_than_allowed(
     levels = make()
     chosen = levels_of(levels, 40, everything=everything, op_records=op_records, modules=1.0)
     # The first runs don't count; then as many of both, in twos.
-    assert chosen[:10] == [FULL] * 4 + [MODULES] * 2 + [FULL] * 2 + [MODULES] * 2
+    assert chosen[:10] == [FULL] * 2 + [MODULES] * 2 + [RECORDS] * 2 + [MODULES] * 2 + [RECORDS] * 2
     assert set(chosen[20:]) == {expected}
     last = levels.watcher(Watch(filter_name="has_inf_or_nan"), TRAINING, None)
     assert levels.reason(last, TRAINING) == f"{expected} ({told}; setting overhead 1.5)"
+
+
+def test_what_is_looked_at_before_a_run_counts():
+    levels = make()
+    for _ in range(20):
+        watcher = levels.watcher(Watch(filter_name="has_inf_or_nan"), TRAINING, None)
+        watcher.seconds = 1.0
+        watcher.seconds_before = {MODULES: 0.5}.get(watcher.level, 2.0)
+        levels.ended(watcher, TRAINING)
+    assert levels_of(levels, 1) == [MODULES]
 
 
 def test_kinds_of_runs_are_measured_on_their_own():
@@ -183,6 +194,10 @@ def test_what_could_not_be_done_again_is_watched_op_by_op_from_then_on():
     assert watcher.level == RECORDS
     assert "fc1: an input was written to" in levels.reason(watcher, TRAINING)
     assert levels_of(levels, 1, "inference run") == [MODULES]
+    levels = make()
+    levels_of(levels, 30, everything=9.0, op_records=9.0, modules=1.0)
+    levels.costs_of(TRAINING).refusal = "fc1: an input was written to since, or by itself"
+    assert levels_of(levels, 1) == [RECORDS]
 
 
 def test_settings_that_leave_nothing_to_measure():

@@ -35,6 +35,8 @@ class CaptureLevel:
         is_regular: nothing out of the ordinary was done that took time.
         refusal: why a bad part could not be done once more; empty: it could, or none was bad.
         seconds: how long the run has taken.
+        since: when it began to look ahead; 0: it didn't.
+        seconds_before: how long it has looked ahead.
     """
 
     guarded: Sequence[str] = ["start", "enter_module", "leave_module", "enter_phase", "leave_phase"]
@@ -48,7 +50,7 @@ class CaptureLevel:
         self.is_large = False
         self.is_regular = True
         self.refusal = ""
-        self.seconds = 0.0
+        self.seconds = self.since = self.seconds_before = 0.0
         self._began = 0.0
 
     def serves(self, watch: Watch) -> bool:
@@ -67,6 +69,7 @@ class CaptureLevel:
     def begin_run(self) -> None:
         """The run begins; what was seen before belongs to it only as far as it uses it."""
         self._began = time.perf_counter()
+        self.seconds_before = self._began - (self.since or self._began)
 
     def enter_module(self, module: Any, arguments: Any = None) -> None:
         """A module is called, by the program or by another module."""

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
@@ -353,6 +354,7 @@ class RunLife(ABC, Generic[R]):
         if watch is not None and self._run is None:
             self._ahead = following or contain(self.policy.ahead(watch), self.give_up)
             if following is None:
+                self._ahead.since = time.perf_counter()
                 self._ahead.look_ahead()
             self._ahead.start()
             self._ahead_on = threading.get_ident()
@@ -422,18 +424,16 @@ class RunLife(ABC, Generic[R]):
 
     def abandon(self) -> None:
         """In a forked child: nobody watches it."""
-        for watcher in (self._ahead, self.watcher):
-            if watcher is not None:
-                watcher.stop()
+        for watcher in self.watchers():
+            watcher.stop()
         self._run = self._ahead = None
         self._is_off = True
 
     def give_up(self, error: Exception) -> None:
         """Something is wrong with us: nothing more is watched, and the program goes on."""
-        for watcher in (self._ahead, self.watcher):
-            if watcher is not None:
-                with contextlib.suppress(Exception):
-                    watcher.discard()
+        for watcher in self.watchers():
+            with contextlib.suppress(Exception):
+                watcher.discard()
         self._run = self._ahead = None
         self._is_off = True
         tell_failure(error)
@@ -455,6 +455,10 @@ class RunLife(ABC, Generic[R]):
         """What looks at the run that is open."""
         return self._run.watcher if self._run is not None else None
 
+    def watchers(self) -> list[CaptureLevel]:
+        """What looks at the run that is open, or at what comes before the next one."""
+        return [each for each in (self._ahead, self.watcher) if each is not None]
+
     @contextlib.contextmanager
     def busy(self) -> Iterator[None]:
         """What we do ourselves, or a person at a stop, is no part of the program."""
@@ -468,7 +472,7 @@ class RunLife(ABC, Generic[R]):
         """What happens from now on is no part of the program, until what is returned is called."""
         if not self.is_here():
             return lambda: None
-        watchers = [each for each in (self._ahead, self.watcher) if each is not None]
+        watchers = self.watchers()
         for watcher in watchers:
             watcher.stop()
         self._is_busy = True

@@ -16,8 +16,10 @@ __all__ = ["CapturePolicy", "RunCosts"]
 # The first runs allocate memory, make the states of optimizers, compile: they tell nothing.
 _WARM_UP = 2
 # Two of each, as runs may alternate between two kinds of work (the halves of a GAN).
-_PATTERN = (True, True, False, False)
+_PATTERN = (False, False, True, True)
 _SAMPLES = 4
+# What modules take of a plain step that isn't tiny: no run goes unwatched to find out.
+_OF_PLAIN = 1.05
 # The setting ``level`` -> the level.
 _ASKED = {"values": FULL, "ops": RECORDS, "modules": MODULES}
 
@@ -53,10 +55,12 @@ class CapturePolicy(ABC):
 
     While a filter is awaited that nan and infinities are signs of, the setting ``level`` asks for
     values (everything is held), ops (the values are let go) or modules (what is bad is done once
-    more, op by op). With ``auto`` it is the closest that makes runs slower by no more than the
-    setting ``overhead``: everything at first, then modules in some runs in between, to compare;
-    the values are let go where they don't fit in memory. A kind of run of which something could
-    not be done once more is watched op by op from then on.
+    more, op by op). With ``auto`` it is modules, but for the first runs, which are slow in any case
+    and often those that are bad: they are looked at as closely as can be. Some runs are watched op
+    by op in between, to compare; where that makes them slower by no more than the setting
+    ``overhead``, it stays so, and then the same holds for everything. The values are let go where
+    they don't fit in memory. A kind of run of which something bad could not be done once more is
+    watched op by op from then on.
 
     ``overhead`` 1 asks for modules from the first run on, ``inf`` for everything in all runs.
 
@@ -129,7 +133,7 @@ class CapturePolicy(ABC):
         costs.refusal = costs.refusal or watcher.refusal
         if costs.count > _WARM_UP and watcher.is_regular and watcher.level in costs.seconds:
             samples = costs.seconds[watcher.level]
-            samples.append(watcher.seconds)
+            samples.append(watcher.seconds_before + watcher.seconds)
             del samples[:-_SAMPLES]
 
     def reason(self, watcher: CaptureLevel, kind: str) -> str:
@@ -145,7 +149,7 @@ class CapturePolicy(ABC):
             ]
             if asked != "auto":
                 causes.append(f"setting level {asked}")
-            if costs.is_large and watcher.level != FULL:
+            if costs.is_large and watcher.level == RECORDS:
                 causes.append("the values take too much memory")
             if asked == "auto" and ratios:
                 causes.append(f"{', '.join(ratios)}; setting overhead {overhead:g}")
@@ -177,18 +181,20 @@ class CapturePolicy(ABC):
             return FULL
         if overhead <= 1:
             return MODULES
-        if overhead == math.inf or self.obstacle(kind, costs):
+        if costs.refusal and overhead < math.inf:
+            return RECORDS
+        if overhead == math.inf or self.obstacle(kind, costs) or costs.count < _WARM_UP:
             return FULL
-        if costs.count < _WARM_UP:
-            return FULL
-        for level in (RECORDS,) if costs.is_large else (FULL, RECORDS):
+        found = MODULES
+        for level in (RECORDS,) if costs.is_large else (RECORDS, FULL):
             ratio = costs.ratio(level)
             if ratio is None:
                 is_close = _PATTERN[(costs.count - _WARM_UP) % len(_PATTERN)]
-                return level if is_close else MODULES
-            if ratio <= overhead:
-                return level
-        return MODULES
+                return level if is_close else found
+            if ratio * _OF_PLAIN > overhead:
+                break
+            found = level
+        return found
 
     def _make(self, watch: Watch, kind: str) -> CaptureLevel:
         found = self.make(self._level(watch, kind), watch, self.costs_of(kind))

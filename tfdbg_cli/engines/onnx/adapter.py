@@ -24,10 +24,11 @@ from tfdbg_cli.engines.onnx.install import plain_run, straight
 from tfdbg_cli.engines.onnx.model import Model, read_model
 from tfdbg_cli.engines.onnx.op_facts import checked_names
 from tfdbg_cli.engines.onnx.optimised import optimised_nodes
-from tfdbg_cli.engines.onnx.private import ERRORS, model_source
+from tfdbg_cli.engines.onnx.private import ERRORS, initial_options, model_source
 from tfdbg_cli.engines.onnx.profile import profiled
 from tfdbg_cli.engines.onnx.record import Record, dump_of_outside
 from tfdbg_cli.engines.onnx.requests import Request
+from tfdbg_cli.engines.onnx.sameness import Sameness
 from tfdbg_cli.engines.onnx.stepping.nodes import NodeRunner
 from tfdbg_cli.engines.onnx.stepping.stepper import OnnxStepper
 from tfdbg_cli.engines.onnx.twin import Twin
@@ -59,6 +60,7 @@ class OnnxAdapter(SessionAdapter):
         self._model: Model | UserError | None = None
         self._twin: Twin | UserError | None = None
         self._watched: Twin | None = None
+        self._sameness = Sameness()
         #: Runs of the session that the twin hasn't made, of models that draw random numbers.
         self._behind = 0
         self._has_told = False
@@ -215,9 +217,13 @@ class OnnxAdapter(SessionAdapter):
             return Capture(value, MemoryDump(Graph(())), error)
 
     def _by_twin(self, request: Request, watch: Watch) -> list[Any] | None:
-        """What the program gets where ``results`` is ``twin``; ``None``: its own session's."""
+        """What the program gets of a twin that is to stand for its session; ``None``: of that.
+
+        That is where ``results`` is ``twin``, and where the twin has given the same so far.
+        """
         is_light = self._is_light(request, watch)
-        if self._setting("results") != "twin" or not request.gives_arrays:
+        is_same = is_light and not watch.exclude and self._sameness.holds(request)
+        if not (is_same or self._setting("results") == "twin") or not request.gives_arrays:
             return None
         if watch.filter_name in CHECKED and self._setting("level") in _OUTPUTS:
             return None  # it isn't run
@@ -266,12 +272,26 @@ class OnnxAdapter(SessionAdapter):
             found = request.found
             if found is None:
                 twin = self._watching(model, watch)
-                inside = [name for name in twin.names if name not in outputs]
-                found = twin.run(request.feeds, inside, request.options, lambda value: value)
+                is_compared = self._is_compared(request, watch)
+                names = [name for name in twin.names if is_compared or name not in outputs]
+                found = twin.run(request.feeds, names, request.options, lambda value: value)
+                if is_compared:
+                    self._sameness.compare(request, outputs, found)
             return self._is_clean(found, watch)
         except Exception as error:  # it is told with the dump
             pass_on(error)
             return False
+
+    def _is_compared(self, request: Request, watch: Watch) -> bool:
+        """Whether it is of interest if the twin gives the same as the program's session."""
+        options = initial_options(self.session)
+        return (
+            request.gives_arrays
+            and not watch.exclude
+            and self._sameness.may_hold
+            # Whose profile would lack runs.
+            and not getattr(options, "enable_profiling", False)
+        )
 
     def _watching(self, model: Model, watch: Watch) -> Twin:
         """A twin that gives what has to be looked at."""

@@ -700,6 +700,15 @@ def code_of(module: str, *path: str) -> CodeType | None:
     return code if isinstance(code, CodeType) else None
 
 
+def fetchers() -> Iterator[type]:
+    """What makes the batches of data loaders, in workers and elsewhere, as far as it is known."""
+    module = importlib.import_module("torch.utils.data._utils.fetch")
+    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+        kind = getattr(module, name, None)
+        if isinstance(kind, type) and hasattr(kind, "fetch"):
+            yield kind
+
+
 def fake_classes() -> tuple[type, ...]:
     """The classes of tensors that have a shape and no data, as far as they are in use."""
     found = (

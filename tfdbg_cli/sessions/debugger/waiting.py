@@ -42,6 +42,7 @@ class Waiting:
         self._said = ""
         self._partly: dict[str, int] = {}
         self._are_calls = False
+        self._is_told = False  # that only parts are looked at
         self._before: Any = None
         self._has_handler = False
         self._keys: ForeignKeys | None = None
@@ -106,6 +107,12 @@ class Waiting:
             only: what alone was looked at; empty: all.
         """
         self._said = text
+        if only and not self._is_told:
+            self._is_told = True
+            tell(
+                f"only {only} are looked at, as that is cheap: a value that is bad and never shows "
+                "there goes unseen (config set level ops looks at all)."
+            )
         if only:
             self._partly[only] = self._partly.get(only, 0) + 1
 

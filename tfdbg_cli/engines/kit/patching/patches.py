@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import os
 import threading
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
@@ -67,6 +68,16 @@ class _Made(NamedTuple):
 # taken back first, and is gone when the upper one is.
 _stacks: dict[tuple[int, str], list[_Patch]] = {}
 _lock = threading.RLock()
+
+
+def _new_lock() -> None:
+    """In a forked child: another thread may have had the lock, and isn't there to let it go."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)
 
 
 def _put(patch: _Patch) -> None:

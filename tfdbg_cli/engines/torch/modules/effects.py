@@ -43,7 +43,7 @@ _EFFECTS = (
 )
 
 # The functions of ours that do what is watched here.
-_DOING = frozenset({"_forward", "_backward", "call", "step_again"})
+_DOING = frozenset({"_forward", "_backward", "_make_again", "call", "step_again"})
 
 # The threads that are watched. An audit hook stays for as long as the process lives.
 _watched: set[int] = set()

@@ -74,6 +74,7 @@ class ModulesLevel(CaptureLevel):
         spares: recorders of earlier runs that have seen no op, for what is outside of modules.
         facts: about modules.
         stale: what was bad in earlier runs.
+        examines: it is of interest whether calls could be made once more, though nothing is bad.
         allowance: see `FullLevel`.
     """
 
@@ -90,6 +91,7 @@ class ModulesLevel(CaptureLevel):
         spares: list[FullLevel],
         facts: FactsOf,
         stale: Stale,
+        examines: bool,
         allowance: int | None = None,
     ) -> None:
         super().__init__(watch)
@@ -102,6 +104,7 @@ class ModulesLevel(CaptureLevel):
         self._outside = spares.pop() if is_alike else FullLevel(watch, names, allowance=allowance)
         self._most = _MOST_AT_FIRST if allowance is None else allowance
         self._stale = stale
+        self._examines = examines
         self._checks = Checks(stale)
         self._facts = facts
         self._insides = Insides(facts, self._checks)
@@ -125,6 +128,7 @@ class ModulesLevel(CaptureLevel):
         self._is_open_step = False  # of an optimizer, whose ops are recorded
         self._remade: Sequence[torch.Tensor] = ()  # parameters whose step was made once more
         self._said: list[str] = []
+        self._is_refused = False
 
     # When it looks.
 
@@ -443,10 +447,17 @@ class ModulesLevel(CaptureLevel):
 
     # Looking into a module.
 
+    def refuse(self, reason: str) -> None:
+        """What the run gets is bad, and could not be made once more."""
+        self._search.refusals.append(reason)
+        self._is_refused = True
+
     def _judge(self) -> None:
         """Make calls once more if something is bad; parameters are what they were."""
         if not self._checks.has_news:
             return
+        if self._examines:
+            self._examine()
         self._insides.look_at_averages()
         known = set(self._found)
         outside = self._outside.so_far() if self._outside.recorder.op_count else None
@@ -465,6 +476,16 @@ class ModulesLevel(CaptureLevel):
         finally:
             if is_on:
                 self.start()
+
+    def _examine(self) -> None:
+        """Find out whether the calls could be made once more."""
+        self._examines = False
+        for call in self._calls:
+            try:
+                self._replayer.check(call)
+            except Refused as refusal:
+                self.refusal = f"{self._words.label(call.chain)}: {refusal}"
+                return
 
     # What came of it.
 
@@ -512,7 +533,8 @@ class ModulesLevel(CaptureLevel):
             is_hit = error is not None or self._passes(dump)
             if is_hit:
                 capture.dump = dump
-                self.refusal = self._search.refusals[0] if self._search.refusals else ""
+                if self._search.refusals:
+                    self.refusal = self._search.refusals[0]
             else:
                 # What was seen is there, but not what the filter is about.
                 self._excused.update(self._words.describe(*item) for item in self._found)
@@ -605,7 +627,7 @@ class ModulesLevel(CaptureLevel):
         if self._found and all(event.kind == UPDATED for event, _ in self._found):
             yield "The update made it: everything before was clean."
         passed = any(replay.passed for replay in self._search.replays)
-        if self._search.refusals and not passed:
+        if self._search.refusals and (self._is_refused or not passed):
             yield f"Not done again: {self._search.refusals[0]}. The next runs are watched op by op."
 
 

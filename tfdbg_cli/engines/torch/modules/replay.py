@@ -99,7 +99,7 @@ class Replayer:
         Raises:
             Refused: that isn't possible, or would not be unnoticed.
         """
-        self._check(call)
+        self.check(call)
         gradients = {
             slot: border.gradients[-1] for slot, border in call.borders.items() if border.gradients
         }
@@ -161,7 +161,8 @@ class Replayer:
 
     # The parts of it.
 
-    def _check(self, call: ModuleCall) -> None:
+    def check(self, call: ModuleCall) -> None:
+        """Raise `Refused` where something is known to be in the way of making a call once more."""
         assert call.arguments is not None
         assert call.start is not None
         given = [each for each in call.tensors if id(each[0]) not in call.written]

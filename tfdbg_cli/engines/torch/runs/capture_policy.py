@@ -9,7 +9,7 @@ import torch
 
 from tfdbg_cli.common.memory import unnoticed_memory
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.kit.levels import FULL, RECORDS, CaptureLevel
+from tfdbg_cli.engines.kit.levels import FULL, MODULES, RECORDS, CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
 from tfdbg_cli.engines.torch.modules.checks import Stale
 from tfdbg_cli.engines.torch.modules.facts import FactsOf
@@ -64,6 +64,7 @@ class TorchCapturePolicy(CapturePolicy):
             self._spares,
             self._facts,
             self._stale,
+            not costs.seconds[MODULES],
             allowance,
         )
 

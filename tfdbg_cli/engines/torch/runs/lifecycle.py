@@ -170,6 +170,11 @@ class Lifecycle(RunLife[TorchRun]):
         with PROCESS_PATCHES.lasting():
             super().close_run(error, frame, output)
 
+    def abandon(self) -> None:
+        """A worker of a data loader, say, is as if nobody had come."""
+        super().abandon()
+        self._program.patches.undo()
+
     def closing(self, run: TorchRun) -> None:
         """What waited for an update by hand waits no longer."""
         if run.closes_on == "U":

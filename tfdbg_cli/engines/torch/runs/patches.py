@@ -24,6 +24,7 @@ from tfdbg_cli.engines.torch.private import (
     MODE_COUNT,
     NAMES,
     OPTIMIZER_MADE,
+    fetchers,
     keep_out_code,
     know_call,
 )
@@ -166,6 +167,8 @@ class Patches:
             self._replace(Optimizer, OPTIMIZER_MADE, self._noticing)
             self._replace(Optimizer, "profile_hook_step", self._hooking)
             self._wrap_known_steps()
+            for fetcher in fetchers():
+                self._replace(fetcher, "fetch", self._fetch)
             # As what they stand for they have no source.
             self._set.replace(*MODE_COUNT, lambda _: functools.partial(_mode_count), wraps=False)
             self._set.replace(*MODE_AT, lambda _: functools.partial(_mode_at), wraps=False)
@@ -286,7 +289,13 @@ class Patches:
                     return visitor.around(original, module, args, kwargs)
             return runs.around_module(original, module, args, kwargs)
 
-        return surrounding(original, around, in_compiled=False)
+        return surrounding(original, around, in_compiled=False, passes=runs.pass_module)
+
+    def _fetch(self, original: Any) -> Any:
+        def around(fetcher: Any, indices: Any, /) -> Around | None:
+            return self._runs.around_fetch(original, fetcher, indices)
+
+        return surrounding(original, around)
 
     def _backward(self, original: Any, *, is_grad: bool = False) -> Any:
         def around(*args: Any, **kwargs: Any) -> Around | None:

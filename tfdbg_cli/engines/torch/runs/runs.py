@@ -36,6 +36,7 @@ from tfdbg_cli.engines.torch.runs.description import (
 from tfdbg_cli.engines.torch.runs.forwards import Forwards, is_differentiating
 from tfdbg_cli.engines.torch.runs.keras_steps import variables_of
 from tfdbg_cli.engines.torch.runs.lifecycle import Lifecycle, TorchRun
+from tfdbg_cli.engines.torch.runs.loading import Loading, is_of_data
 from tfdbg_cli.engines.torch.runs.losses import Losses
 from tfdbg_cli.engines.torch.runs.norms import Norms
 from tfdbg_cli.engines.torch.runs.updates_by_hand import update_after
@@ -84,9 +85,19 @@ class Runs(Lifecycle):
         self._together: dict[int, int] = {}
         self._last_stepped: int | None = None
         self.losses = Losses(program.tracks)
+        self._loading = Loading(self.watchers)
         self._norms = Norms(program.tracks, self.names, self.optimizers)
 
     # The events. Each is seen around the original.
+
+    def pass_module(self, args: tuple[Any, ...]) -> bool:
+        """Whether a call of a module, the first argument, is a part of making a batch."""
+        if not self._loading.is_here():
+            return False
+        if not _has_parameters(args[0]):
+            return True
+        self._loading.leave()
+        return False
 
     def around_module(
         self, original: Any, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any
@@ -102,6 +113,8 @@ class Runs(Lifecycle):
             return None if watcher is None else self._around_inner(watcher, module, given)
         if self._program.patches.keras.look((args, kwargs)):
             return _within(self.busy(), given)  # shapes are worked out: nothing is computed
+        if self._run is None and not _has_parameters(module) and is_of_data(sys._getframe(1)):
+            return None
         return self._around_outermost(module, args, kwargs, given)
 
     def _around_inner(self, watcher: CaptureLevel, module: torch.nn.Module, given: Given) -> Around:
@@ -148,6 +161,12 @@ class Runs(Lifecycle):
         if run is not None and run.closes_on == "F":
             self.close_run(frame=frame, output=output)
         return output
+
+    def around_fetch(self, original: Any, fetcher: Any, indices: Any) -> Around | None:
+        """A data loader makes a batch."""
+        if self.is_idle() or not self.is_here() or self._depth:
+            return None
+        return self._loading.around(original, fetcher, indices)
 
     def around_backward(
         self, original: Any, args: tuple[Any, ...], kwargs: Any, *, is_grad: bool
@@ -526,6 +545,8 @@ def _within(context: contextlib.AbstractContextManager[Any], given: Given) -> Ar
 
 def _has_parameters(module: torch.nn.Module) -> bool:
     """Whether a module has any."""
+    if not parameters_of(module) and not children_of(module):
+        return False
     return any(map(_is_there, parameters_of(module).values())) or any(
         map(_has_parameters, filter(_is_there, children_of(module).values()))
     )
