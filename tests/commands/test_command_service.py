@@ -290,7 +290,7 @@ def test_what_holds_for_this_session_is_said(tmp_path, name):
 
 def test_settings_say_where_they_come_from(tmp_path):
     path = tmp_path / "config.json"
-    path.write_text('{"level": "ops", "overhead": 1.5, "theme": "dark"}')
+    path.write_text('{"level": "ops", "overhead": 1.1, "theme": "dark"}')
     shell = Shell(None, settings=Settings(path))
     shell.settings.override("mouse_mode", False)  # as an option of the command line
     shell.reply("config set max_elements 7")
