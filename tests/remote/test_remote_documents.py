@@ -249,7 +249,7 @@ def test_a_map_is_drawn_and_turned_from_afar(both: Both) -> None:
         assert other.indices == mine.indices
         assert list(other.document) == list(mine.document)
         here, there = other.document, mine.document
-    with pytest.raises(UserError, match="can't be seen otherwise"):
+    with pytest.raises(UserError, match="has no other view"):
         here.turned("inside out")
     with pytest.raises(UserError, match="no numbers to go back"):
         here.turned("picture")

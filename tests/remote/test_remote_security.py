@@ -164,7 +164,7 @@ def test_other_services_are_recognized(greeting: bytes) -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(UserError, match=r"no program under tfdbg|didn't answer"):
+        with pytest.raises(UserError, match=r"isn't under tfdbg|didn't answer"):
             Connection(Address("127.0.0.1", server.getsockname()[1]), "0" * 64)
         thread.join(10)
 

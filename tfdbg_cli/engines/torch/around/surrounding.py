@@ -44,10 +44,10 @@ def surrounding(
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if _is_compiling() or passes(args):
+        if _is_compiling():
             return original(*args, **kwargs)
-        callback = set_callback(None)
-        if callback is not None and not in_compiled:
+        callback = set_callback(None)  # the compiler would take `passes` for the program's
+        if (callback is not None and not in_compiled) or passes(args):
             set_callback(callback)
             return original(*args, **kwargs)
         steps: Around | None = None

@@ -64,7 +64,7 @@ class TorchCapturePolicy(CapturePolicy):
             self._spares,
             self._facts,
             self._stale,
-            not costs.seconds[MODULES],
+            not costs.seconds[MODULES] and self.setting("level") == "auto",
             allowance,
         )
 
