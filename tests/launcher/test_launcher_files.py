@@ -94,7 +94,7 @@ def typed(runner, arguments, lines, **environment):
     )
     said = ""
     for line in lines:
-        child.expect_exact(["tfdbg> ", pexpect.EOF])
+        child.expect_exact(["tfdbg> ", " › ", pexpect.EOF])
         said += child.before
         child.sendline(line)
     child.expect(pexpect.EOF)

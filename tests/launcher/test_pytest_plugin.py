@@ -179,13 +179,13 @@ def test_the_prompt_opens_before_a_test_fails(runner):
         timeout=60,
     )
     child.expect_exact("It began in [Log] y:0")
-    child.expect_exact("tfdbg> ")
+    child.expect_exact("y:0 › ")
     child.sendline("pt x:0")
     child.expect_exact("array([1., 0.]")
-    child.expect_exact("tfdbg> ")
+    child.expect_exact("x:0 › ")
     child.sendline("run")  # the test fails, and the others go on
     child.expect_exact("It began in [Log] y:0")
-    child.expect_exact("tfdbg> ")
+    child.expect_exact("y:0 › ")
     child.sendline("exit --end")
     child.expect_exact("the debugger was left")
     shown = child.read()

@@ -80,6 +80,7 @@ def kept(environment, tmp_path_factory):
     done = torchrun(
         environment,
         *("--batch", "--keep-dumps", "--dump-root", str(folder)),
+        *("-c", "config set level values"),
         *("-c", "run -f has_inf_or_nan", "-c", "lt -f origin_of_nonfinite"),
         *("-c", "li --to-first-bad rank_0/optimizer/SGD/linear.weight/add_", "-c", "plot"),
         PROGRAM,
@@ -207,8 +208,8 @@ def test_after_a_ctrl_c_in_undebugged_runs_all_ranks_go_on_together(environment)
 def test_an_error_of_another_rank_is_told_with_its_op(environment):
     done = torchrun(
         environment,
-        *("--batch", "-c", "run -f has_inf_or_nan -fenn .", "-c", "lt -n log", PROGRAM),
-        *("--fail", "1"),
+        *("--batch", "-c", "config set level values"),
+        *("-c", "run -f has_inf_or_nan -fenn .", "-c", "lt -n log", PROGRAM, "--fail", "1"),
     )
     assert done.returncode != 0
     assert "Rank 1 failed in training run 3 in linear/addmm: RuntimeError" in done.stderr
