@@ -38,7 +38,9 @@ class Done:
     @property
     def tensors(self):
         """The names that the lists of tensors have in their last column."""
-        return re.findall(r"^(?:\[|\w+ +(?:\d|ok)).* (\S+:\d+(?: \(#\d+\))?)$", self.out, re.M)
+        return re.findall(
+            r"^(?:\[|\w+ +(?:\d|ok)|[\d.]+[kMG]? +[A-Z]).* (\S+:\d+(?: \(#\d+\))?)$", self.out, re.M
+        )
 
 
 def python(*arguments, stdin="", cwd=None, warnings="ignore"):

@@ -146,7 +146,8 @@ def _how(comparison: Comparison, row: Row) -> str:
     if not row.is_sure:
         return "its inputs weren't all kept or matched"
     ops = [maker.op_type for maker in makers if maker is not None]
-    if len(ops) == 2 and ops[0] != ops[1]:
+    one, other = (side.roles for side in comparison.sides)
+    if len(ops) == 2 and ops[0] != ops[1] and one is other:  # other engines have other names
         return f"its inputs agree, and it is {ops[0]} in A, {ops[1]} in B"
     return "its inputs agree"
 
