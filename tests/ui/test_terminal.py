@@ -20,6 +20,12 @@ ROOT = HERE.parents[1]
 ALTERNATE_ON, ALTERNATE_OFF = "\x1b[?1049h", "\x1b[?1049l"
 
 
+def _take_signals() -> None:
+    """As a shell at a terminal starts programs: tests in the background inherit other ways."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Terminal:
     """A program on a pseudo-terminal, seen through a terminal emulator."""
 
@@ -49,6 +55,7 @@ class Terminal:
             dimensions=(rows, cols),
             encoding="utf-8",
             timeout=20,
+            preexec_fn=_take_signals,
         )
 
     @property
