@@ -14,8 +14,10 @@ def program(request):
         x = tf.placeholder(tf.float32, [2], name="x")
         # Variables by reference, so that the same nodes are there with both engines.
         kind = {"use_resource": False} if request.param == "tensorflow" else {}
+        # Threads may count at once, and TensorFlow locks no reference of itself.
+        lock = {"use_locking": True} if request.param == "tensorflow" else {}
         count = tf.Variable(tf.constant(0.0, name="zero"), name="count", **kind)
-        add = tf.assign_add(count, tf.constant(1.0, name="one"), name="add")
+        add = tf.assign_add(count, tf.constant(1.0, name="one"), name="add", **lock)
         with tf.name_scope("ratio"):
             left = tf.subtract(tf.constant(3.0, name="three"), add, name="left")
             ratio = tf.divide(x, left, name="div")
