@@ -15,6 +15,7 @@ __all__ = ["Told", "cases_of", "reason_of", "told"]
 
 #: What the programs print before a case.
 MARK = "case: "
+_FROM_OUTSIDE = "it came in|it reads|the number|not by the inputs"
 
 
 class Told:
@@ -36,6 +37,26 @@ class Told:
         said, expected = reason_of(out), case.expected(self._engine)
         assert bool(said) == bool(expected), out
         assert re.match(expected, said), out
+
+    def check_remedies(self) -> None:
+        """For nine of ten reasons that have remedies, one of them makes the run clean."""
+        tried = self.remedies()
+        assert sum(bool(each) for _, each in tried) >= 0.9 * len(tried), tried
+
+    def remedies(self) -> list[tuple[str, str]]:
+        """The reason of each case, and the remedy that was tried with success; empty: none was.
+
+        Where a bad value comes in, there is nothing to try.
+        """
+        found = []
+        for case in CASES:
+            out = self._parts.get(case.name, "")
+            if "It began in " not in out or not (said := reason_of(out)):
+                continue
+            remedy = re.search(r"^Tried: (.*?)  fix$", out, re.MULTILINE)
+            if not re.match(_FROM_OUTSIDE, said):
+                found.append((said, remedy[1] if remedy else ""))
+        return found
 
     def check_local(self, case: Case) -> None:
         """Nobody says of a case that something began in it."""

@@ -29,7 +29,8 @@ DUMPS = {"common", "dumps"}
 STEPPING = DUMPS | {"tensors", "filters", "stepping"}
 COMPARING = DUMPS | {"tensors", "filters", "comparing"}
 SCANNING = COMPARING | {"scanning"}
-COMMANDS = STEPPING | COMPARING | {"commands"}
+REMEDIES = DUMPS | {"tensors", "filters", "remedies"}
+COMMANDS = STEPPING | COMPARING | REMEDIES | {"commands"}
 ENGINES = DUMPS | {"net", "tensors", "stepping", "engines"}
 SESSIONS = COMMANDS | ENGINES | SCANNING | {"ui", "sessions"}
 TRACING = STEPPING | ENGINES | {"sessions", "tracing"}
@@ -41,6 +42,7 @@ MAY_USE = {
     "filters": DUMPS | {"tensors", "filters"},
     "stepping": STEPPING,
     "comparing": COMPARING,
+    "remedies": REMEDIES,
     "scanning": SCANNING,
     "commands": COMMANDS,
     "ui": DUMPS | {"net", "tensors", "filters", "commands", "ui"},
@@ -143,7 +145,7 @@ def test_lines_of_the_debugger_go_to_stderr_by_one_door():
 
 #: Rooms that know no framework; what engines bring reaches them by protocols and `EngineTraits`.
 CORE = {
-    *("common", "net", "dumps", "tensors", "filters", "stepping", "commands", "ui"),
+    *("common", "net", "dumps", "tensors", "filters", "remedies", "stepping", "commands", "ui"),
     *("sessions", "tracing", "engines/base", "engines/kit"),
 }
 #: What is about TensorFlow's own formats and API: its dumps, its protos, its class of values that

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfdbg_cli.commands import place, preview
 from tfdbg_cli.commands.compare import command as compare
-from tfdbg_cli.commands.graph import draw, neighbours, node_info, why
+from tfdbg_cli.commands.graph import draw, fix, neighbours, node_info, why
 from tfdbg_cli.commands.profile import list_profile as profile
 from tfdbg_cli.commands.profile import print_source as profile_source
 from tfdbg_cli.commands.registry import Command, CommandRegistry
@@ -35,6 +35,7 @@ BUILTIN: tuple[Command, ...] = (
     *neighbours.COMMANDS,
     *draw.COMMANDS,
     *why.COMMANDS,
+    *fix.COMMANDS,
     *place.COMMANDS,
     *report.COMMANDS,
     *follow.COMMANDS,

@@ -122,6 +122,9 @@ class EngineTraits:
         has_debug_ops: its runs have debug ops, and several values of a tensor are dumps of it.
         unlisted: op types that lists leave out, as views are: constants, shapes.
         detours: modules whose functions call ours, only to be called by those a second time.
+        spelling: how programs write a change of an argument ``{x}``: ``low`` and ``high`` keep it
+            at a number ``{0}`` or on one side of it, ``between`` between two, ``add`` adds one,
+            ``magnitude`` takes the sign away.
     """
 
     name: str
@@ -136,6 +139,7 @@ class EngineTraits:
     has_debug_ops: bool = False
     unlisted: frozenset[str] = frozenset()
     detours: frozenset[str] = frozenset()
+    spelling: Mapping[str, str] = field(default_factory=dict)
 
 
 _known: dict[str, EngineTraits] = {}

@@ -26,10 +26,12 @@ from tfdbg_cli.dumps.sources import Sources
 from tfdbg_cli.dumps.tables import Tables
 
 __all__ = [
+    "CannotRedo",
     "Datum",
     "Dump",
     "InconvertibleTensorProto",
     "Predicate",
+    "Redo",
     "RunError",
     "RunInfo",
     "bound",
@@ -47,7 +49,16 @@ _HANDLES = frozenset({"VarHandleOp", "_VarHandlesOp"})
 #: What a tensor filter is: ``f(datum, value) -> bool``, or ``f(datum, value, dump) -> bool`` where
 #: it has to know more of the run than one tensor.
 Predicate = Callable[..., bool]
+#: Computes a node again, by the framework's own op and without an effect on the program:
+#: ``f(node name, values of its inputs, values that it gave, is_wide=…) -> values of its outputs``,
+#: or ``None`` where they are those of the run in any case (random numbers). ``is_wide``: the values
+#: are of a wider dtype than the node's, and stay so. Raises `CannotRedo`.
+Redo = Callable[..., Sequence[Any] | None]
 _Filter = TypeVar("_Filter", bound=Predicate)
+
+
+class CannotRedo(Exception):
+    """An op can't be computed again, for the reason that the message says."""
 
 
 def only_nonfinite(predicate: _Filter) -> _Filter:
@@ -109,6 +120,9 @@ class Dump(ABC):
         self.suspects: frozenset[str] | None = None
         #: Why a node has no tensors, as far as the engine knows: node name -> sentence or "".
         self.absence: Callable[[str], str] | None = None
+        #: Computes nodes again with other values, as long as the program stands; ``None``: nobody
+        #: can.
+        self.redo: Redo | None = None
 
     @abstractmethod
     def _make_data(self) -> Sequence[Datum]:

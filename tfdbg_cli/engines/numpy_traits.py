@@ -45,4 +45,5 @@ TRAITS = EngineTraits(
         ),
         writing=re.compile("Assign|Apply"),
     ),
+    spelling={"add": "{x} + {0}"},
 )

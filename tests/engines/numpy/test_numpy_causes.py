@@ -50,3 +50,7 @@ def test_the_reason(answers: Told, case: Case) -> None:
 @pytest.mark.parametrize("case", cases_of("numpy", LOCAL))
 def test_nothing_began(answers: Told, case: Case) -> None:
     answers.check_local(case)
+
+
+def test_remedies_make_most_of_them_clean(answers: Told) -> None:
+    answers.check_remedies()

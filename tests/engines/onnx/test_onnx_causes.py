@@ -66,3 +66,7 @@ def test_the_reason(answers: Told, case: Case) -> None:
 @pytest.mark.parametrize("case", cases_of("onnx", LOCAL))
 def test_nothing_began(answers: Told, case: Case) -> None:
     answers.check_local(case)
+
+
+def test_remedies_make_most_of_them_clean(session_of: Told) -> None:
+    session_of.check_remedies()

@@ -131,11 +131,12 @@ def test_values_that_do_not_fit_in_memory_are_not_held(programs, program):
     assert re.search(r"\b1 -inf +log:0", done.out), done.out
 
 
-def levels_of(levels, count, kind=TRAINING, name="has_inf_or_nan", **seconds):
-    """The levels of the next runs, if one takes as long as told."""
+def levels_of(levels, count, kind=TRAINING, name="has_inf_or_nan", is_bare=False, **seconds):
+    """The levels of the next runs, if one takes as long as told, with or without modules."""
     chosen = []
     for _ in range(count):
         watcher = levels.watcher(Watch(filter_name=name), kind, None)
+        watcher.is_bare = is_bare
         watcher.seconds = seconds.get(watcher.level.replace(" ", "_"), 0.0)
         levels.ended(watcher, kind)
         chosen.append(watcher.level)
@@ -145,6 +146,13 @@ def levels_of(levels, count, kind=TRAINING, name="has_inf_or_nan", **seconds):
 def make(**settings):
     known = {"overhead": 1.5, "level": "auto", **settings}
     return TorchCapturePolicy(known.__getitem__, Names(), [], lambda visitor: None)
+
+
+def test_without_modules_ops_are_recorded():
+    levels = make()
+    assert levels_of(levels, 5, is_bare=True) == [FULL] * 2 + [RECORDS] * 3
+    watcher = levels.watcher(Watch(filter_name="has_inf_or_nan"), TRAINING, None)
+    assert levels.reason(watcher, TRAINING) == "op records (no module is called in it)"
 
 
 @pytest.mark.parametrize(

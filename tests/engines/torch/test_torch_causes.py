@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from causes_cases import LOCAL, Case
-from causes_kit import Told, cases_of, told
+from causes_kit import Told, cases_of, reason_of, told
 from program_server import Programs
 
 _PROGRAM = """
@@ -95,3 +97,31 @@ def test_the_reason(answers: Told, case: Case, level: str) -> None:
 def test_nothing_began(answers: Told, case: Case, level: str) -> None:
     _skip_gradients(level, case)
     answers.check_local(case)
+
+
+def test_remedies_make_most_of_them_clean(answers: Told, level: str) -> None:
+    if level in ("modules", "ops"):
+        pytest.skip("not all values are kept")
+    answers.check_remedies()
+
+
+_OVERWRITTEN = """
+import numpy as np
+import torch
+import tfdbg_cli
+
+memory = np.float32([1e30, 2e30, 3e30])
+with tfdbg_cli.run("product"):
+    x = torch.from_numpy(memory)
+    y = torch.cumprod(x, 0)
+    memory[:] = 1
+"""
+
+
+def test_an_input_that_does_not_give_the_result_again_is_no_reason(
+    programs: Programs, tmp_path: Path
+) -> None:
+    path = tmp_path / "overwritten.py"
+    path.write_text(_OVERWRITTEN)
+    done = programs.debugged("--batch", "-c", "run -f has_inf_or_nan", path)
+    assert reason_of(done.out).startswith("not by the inputs as they are below"), done.out

@@ -22,6 +22,7 @@ from tfdbg_cli.filters.cause_ops import forward_node
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage, inputs_of
 from tfdbg_cli.filters.origins import absorbed_by, began_here, came_in, origin_of_nonfinite
+from tfdbg_cli.remedies.tried import AT_A_STOP, tried
 
 __all__ = ["as_page", "first_origin", "passing", "spread_to", "verdict"]
 
@@ -47,7 +48,7 @@ def verdict(dump: Dump, begin: Datum, width: int = 80, columns: int = UNBROKEN) 
     made = _Verdict(dump, begin)
     loss = loss_lines(*dump.tracks_of(begin.node_name), width=width)
     before = wrapped([*made.head(), *made.reason()], columns, _INDENT)
-    behind = wrapped([*made.inputs(), *made.aftermath()], columns, _INDENT)
+    behind = wrapped([*made.inputs(), *made.aftermath(), *made.remedy()], columns, _INDENT)
     return [*before, *made.place(), *behind, *loss]
 
 
@@ -55,7 +56,7 @@ def as_page(lines: Iterable[Line]) -> list[Line]:
     """A verdict for a page that takes no commands: without the links that ask for more."""
 
     def is_shown(span: Span) -> bool:
-        return span.link is None or not span.link.command.startswith(("help ", "plot "))
+        return span.link is None or not span.link.command.startswith(("fix", "help ", "plot "))
 
     kept = (Line(list(filter(is_shown, each.spans))) for each in lines)
     return [Line(trimmed(each.spans)) for each in kept]
@@ -257,6 +258,20 @@ class _Verdict:
             for at, datum in enumerate(numbers or taken[-1:]):
                 parts += [Span(", " if at else ""), self._health.name(datum)]
         yield line((head, "bold"), "spread to ", *parts)
+
+    def remedy(self) -> Iterator[Line]:
+        """The first remedy that makes the run clean, where one was found in a moment."""
+        found = tried(self._dump, self._begin, AT_A_STOP)
+        if found and found[0].is_clean:
+            first = found[0]
+            loss = f", loss {first.loss[1]:.5g}" if first.loss is not None else ""
+            yield line(
+                ("Tried: ", "bold"),
+                first.text,
+                (f": {first.then}{loss}", "success"),
+                "  ",
+                ("fix", "link", "fix"),
+            )
 
     def spread(self) -> list[tuple[str, str, Datum]]:
         """See `spread_to`."""

@@ -27,7 +27,7 @@ from tfdbg_cli.filters.causes import ADVICE, cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.filters.origins import began_here, origin_of_nonfinite
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "begin_of"]
 
 _INDENT = 7
 
@@ -103,6 +103,19 @@ def _next_origin(context: Context, exclude: re.Pattern[str] | None) -> Datum | N
     if at == len(found) or (at == 0 and names == [context.place.name]):
         return None
     return found[at]
+
+
+def begin_of(context: Context, name: str | None) -> Datum | None:
+    """Where something bad began, as ``why`` tells it; ``None``: nothing did.
+
+    Args:
+        context: of the dump.
+        name: of a bad tensor; ``None``: of the current place, or the run's first origin.
+
+    Raises:
+        UserError: the named tensor isn't bad.
+    """
+    return _origin_of(context, name) or first_origin(context.need_dump())
 
 
 def _origin_of(context: Context, name: str | None) -> Datum | None:

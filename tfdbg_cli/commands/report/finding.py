@@ -24,6 +24,7 @@ from tfdbg_cli.dumps.graph import Graph, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
+from tfdbg_cli.remedies.tried import AT_A_STOP, tried
 from tfdbg_cli.tensors.badness import find_bad
 
 __all__ = ["VERSION", "Finding", "find_in", "head"]
@@ -48,6 +49,7 @@ class Finding:
             that can't be told.
         reason: ``kind``, ``text`` and ``elements``, where it can be shown.
         advice: what people do about it.
+        fixes: the remedies that were tried, as `Tried.record` has them.
         file, line, function, text: of the program, where it was made; line 0: not known.
         inputs: what it was computed from.
         spread_to: what it has spread to: the same with ``kind`` and ``as``, the program's name.
@@ -62,6 +64,7 @@ class Finding:
     facts: dict[str, Any] = field(default_factory=dict)
     reason: dict[str, Any] = field(default_factory=dict)
     advice: str = ""
+    fixes: list[dict[str, Any]] = field(default_factory=list)
     file: str = ""
     line: int = 0
     function: str = ""
@@ -95,6 +98,7 @@ class Finding:
             "line": place if self.line else None,
             "reason": self.reason or None,
             "advice": self.advice,
+            "fixes": self.fixes,
             "inputs": self.inputs,
             "spread_to": self.spread_to,
             "dump": self.dump,
@@ -204,6 +208,7 @@ def _describe(finding: Finding, dump: Dump, begin: Datum, *, is_origin: bool) ->
         finding.advice = printable(cause.advice)
         finding.reason = {"kind": cause.kind, "text": printable(cause.text)}
         finding.reason["elements"] = _elements(dump, begin)
+        finding.fixes = [each.record() for each in tried(dump, begin, AT_A_STOP)]
     if node is not None:
         frame = own_frame((forward_of(graph, node) or node).frames or ())
         if frame is not None:

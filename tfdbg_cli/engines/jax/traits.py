@@ -50,4 +50,11 @@ TRAITS = EngineTraits(
             same="broadcast_in_dim copy expand_dims reshape squeeze stop_gradient",
         ),
     ),
+    spelling={
+        "low": "{x}.clip({0})",
+        "high": "{x}.clip(None, {0})",
+        "between": "{x}.clip({0}, {1})",
+        "add": "{x} + {0}",
+        "magnitude": "abs({x})",
+    },
 )

@@ -32,6 +32,7 @@ class CaptureLevel:
         kind: of the run.
         names_late: the names of what the run gets are asked for at its end, if at all.
         is_large: the values have not fitted in memory.
+        is_bare: it has seen no module called, though it looks for them.
         is_regular: nothing out of the ordinary was done that took time.
         refusal: why a bad part could not be done once more; empty: it could, or none was bad.
         seconds: how long the run has taken.
@@ -42,6 +43,7 @@ class CaptureLevel:
     guarded: Sequence[str] = ["start", "enter_module", "leave_module", "enter_phase", "leave_phase"]
     level = ""
     names_late = False
+    is_bare = False
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch

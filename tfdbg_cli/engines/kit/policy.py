@@ -33,6 +33,7 @@ class RunCosts:
         is_large: their values take more memory than what is only waited for may.
         refusal: why a bad part of them can't be done once more.
         excused: what is bad in any case.
+        is_bare: no module is called in them.
     """
 
     def __init__(self) -> None:
@@ -41,6 +42,7 @@ class RunCosts:
         self.is_large = False
         self.refusal = ""
         self.excused: set[str] = set()
+        self.is_bare = False
 
     def ratio(self, level: str) -> float | None:
         """How much longer runs take at a level than by modules; ``None``: not known yet."""
@@ -131,6 +133,7 @@ class CapturePolicy(ABC):
         costs.count += 1
         costs.is_large = costs.is_large or watcher.is_large
         costs.refusal = costs.refusal or watcher.refusal
+        costs.is_bare = watcher.is_bare
         if costs.count > _WARM_UP and watcher.is_regular and watcher.level in costs.seconds:
             samples = costs.seconds[watcher.level]
             samples.append(watcher.seconds_before + watcher.seconds)
@@ -183,8 +186,10 @@ class CapturePolicy(ABC):
             return MODULES
         if costs.refusal and overhead < math.inf:
             return RECORDS
-        if overhead == math.inf or self.obstacle(kind, costs) or costs.count < _WARM_UP:
+        if overhead == math.inf or costs.count < _WARM_UP:
             return FULL
+        if self.obstacle(kind, costs):
+            return RECORDS if costs.is_bare else FULL
         found = MODULES
         for level in (RECORDS,) if costs.is_large else (RECORDS, FULL):
             ratio = costs.ratio(level)

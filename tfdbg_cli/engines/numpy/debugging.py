@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tfdbg_cli.dumps.dump import RunError
+from tfdbg_cli.dumps.dump import CannotRedo, RunError
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry, place_of
@@ -19,9 +19,10 @@ from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.numpy.dtypes import dtype_name
 from tfdbg_cli.engines.numpy.errors import OpError
-from tfdbg_cli.engines.numpy.executor import DEVICE, RunStep
+from tfdbg_cli.engines.numpy.executor import DEVICE, RunState, RunStep
 from tfdbg_cli.engines.numpy.graph import Graph as NumpyGraph
 from tfdbg_cli.engines.numpy.nodes import Operation
+from tfdbg_cli.engines.numpy.registry import OPS
 from tfdbg_cli.engines.numpy.session import (
     PreparedRun,
     Session,
@@ -102,6 +103,7 @@ class NumpyAdapter(SessionAdapter):
         when they change.
         """
         dump = MemoryDump(self.graph)
+        dump.redo = self._redo
         slots, clock = self._slots(watch), Clock()
 
         def add(op: Operation, slot: int, value: Any) -> None:
@@ -119,6 +121,25 @@ class NumpyAdapter(SessionAdapter):
             return RunStep(run.state, run.values, recorder)
 
         return _captured(lambda: self.session.run_directly(fetches, feed_dict, make_step), dump)
+
+    def _redo(
+        self, node: str, given: Sequence[Any], recorded: Sequence[Any], *, is_wide: bool = False
+    ) -> Sequence[Any] | None:
+        """`Dump.redo`: a kernel is a function of its inputs."""
+        op = self.session.graph.get_operation_by_name(node)
+        if any(each.variable is not None for each in op.inputs) or op.type == "Merge":
+            raise CannotRedo("it reads or writes a variable, or is part of a loop")
+        if "Random" in op.type:
+            return None
+        try:
+            step = RunStep(RunState({}, np.random.default_rng(0)), {})
+            found = OPS[op.type].kernel(step, op, list(given))
+        except Exception as error:
+            raise CannotRedo(f"it refuses these values: {type(error).__name__}") from error
+        results = (found,) if len(op.outputs) == 1 else found
+        return [
+            np.asarray(each, tensor.dtype) for each, tensor in zip(results, op.outputs, strict=True)
+        ]
 
     def profile_run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Capture:
         """The same run by the same code, each of its nodes timed."""

@@ -21,6 +21,7 @@ from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.onnx.graph import nodes_of
 from tfdbg_cli.engines.onnx.inside import Inner, Insides
 from tfdbg_cli.engines.onnx.model import INITIALIZER, INPUT, Model
+from tfdbg_cli.engines.onnx.redo import redo_of
 from tfdbg_cli.engines.onnx.requests import Request
 from tfdbg_cli.engines.onnx.twin import Twin
 from tfdbg_cli.engines.onnx.values import as_feed, as_value
@@ -74,6 +75,7 @@ class Record:
         matcher = WatchMatcher(watch)
         feeds = {name: as_feed(value) for name, value in request.feeds.items()}
         dump = MemoryDump(Graph(functools.partial(nodes_of, model, stack)))
+        dump.redo = redo_of(model)
         found, notes = self._values(request, feeds, matcher, error)
         for name, value in outputs.items():
             known = as_value(value)

@@ -81,4 +81,11 @@ TRAITS = EngineTraits(
         unwritten=re.compile("Empty"),
         writing=re.compile("(Resource|Sparse)*(Assign|Apply|Scatter)"),
     ),
+    spelling={
+        "low": "tf.maximum({x}, {0})",
+        "high": "tf.minimum({x}, {0})",
+        "between": "tf.clip_by_value({x}, {0}, {1})",
+        "add": "{x} + {0}",
+        "magnitude": "tf.abs({x})",
+    },
 )

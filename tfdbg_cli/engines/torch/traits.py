@@ -105,4 +105,11 @@ TRAITS = EngineTraits(
         sending=re.compile(r"_?c10d(_functional)?\."),
     ),
     detours=frozenset(["torch.overrides"]),
+    spelling={
+        "low": "{x}.clamp(min={0})",
+        "high": "{x}.clamp(max={0})",
+        "between": "{x}.clamp({0}, {1})",
+        "add": "{x} + {0}",
+        "magnitude": "{x}.abs()",
+    },
 )

@@ -17,7 +17,9 @@ from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.jax.plans.holding import Holder
 from tfdbg_cli.engines.jax.plans.names import node_name, part_name
+from tfdbg_cli.engines.jax.plans.ops import Op
 from tfdbg_cli.engines.jax.plans.plan import Plan, computes_gradients
+from tfdbg_cli.engines.jax.plans.redo import redo_of
 from tfdbg_cli.engines.jax.plans.replay import Replay
 from tfdbg_cli.engines.jax.plans.shards import Shards
 from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, distance, is_floating
@@ -65,6 +67,8 @@ class Replayed:
         self._sharded: dict[str, Shards] = {}
         # Not by way of this: a cycle would keep arrays that the program has let go of.
         self.dump = MemoryDump(lambda: Graph(nodes))
+        self._ops: dict[str, Op] = {}
+        self.dump.redo = redo_of(self._ops)
         self.inputs: dict[str, str] = {}
         self.outputs: dict[str, str] = {}
         self.results: dict[str, bool] = {}
@@ -115,6 +119,7 @@ class Replayed:
             node.op_type in ("Carry", "Slice") for node in plan.nodes
         )
         self._nodes += plan.nodes
+        self._ops.update((op.name, op) for op in plan.block.ops)
         self._sharded.update(plan.sharded)
         self._types.update((node.name, node.op_type) for node in plan.nodes)
         for name, value in plan.constants:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
-from tfdbg_cli.dumps.dump import Datum
+from tfdbg_cli.dumps.dump import Datum, Redo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name
 from tfdbg_cli.engines.tensorflow.bodies.functions import Inner
@@ -44,7 +44,12 @@ class Assembly:
         plan: what the run is to compute.
         device: the session's only device; empty: it has several.
         session: the session; what is known of the graphs that it ran lives as long as it does.
+
+    Attributes:
+        redo: of the dump.
     """
+
+    redo: Redo | None = None
 
     def __init__(
         self, view: GraphView, plan: CapturePlan, device: str, session: Any = None
@@ -89,6 +94,7 @@ class Assembly:
             return self._data(entries, values or self._own(extra), watched)
 
         dump = MemoryDump(self._graph, make=make)
+        dump.redo = self.redo
         dump.absence = self._absence
         try:
             if seen and not everything:

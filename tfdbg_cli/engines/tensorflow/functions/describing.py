@@ -113,6 +113,8 @@ class Describing:
         calls: those that were described.
         ops: type and name of each op that was executed by itself.
         lacks: sentences about what isn't there.
+        definitions: name -> the ``NodeDef``, or op type and attributes of what was executed by
+            itself.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class Describing:
         self.calls: list[DescribedCall] = []
         self.ops: list[tuple[str, str]] = []
         self.lacks: list[str] = []
+        self.definitions: dict[str, Any] = {}
         self._handles: dict[str, Any] = {}
 
     def trace_input(self, iterators: Iterators) -> str:
@@ -174,7 +177,9 @@ class Describing:
         given += self._written.read(op.op_type, given)
         self._written.write(op.op_type, given)
         pairs = zip(op.attributes[::2], op.attributes[1::2], strict=False)
-        attributes = {str(key): str(value) for key, value in pairs} | phase
+        raw = {str(key): value for key, value in pairs}
+        self.definitions[name] = op.op_type, raw
+        attributes = {key: str(value) for key, value in raw.items()} | phase
         self._nodes.append(
             Node(
                 name,
@@ -208,6 +213,7 @@ class Describing:
             lambda graph, name: call.scope + self._keras.op_name(graph, name),
         )
         self._nodes += inlined.nodes
+        self.definitions |= inlined.definitions
         for tensor, name in zip(call.outputs, inlined.returns, strict=False):
             self._names[id(tensor)] = name
         found: tuple[Any, Any] | None = None

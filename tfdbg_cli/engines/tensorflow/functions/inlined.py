@@ -65,6 +65,7 @@ class Inlined:
     Attributes:
         nodes: all of them.
         names: path and the function's own name of a node -> name.
+        definitions: name -> the ``NodeDef``.
         returns: per result of the function the tensor.
     """
 
@@ -82,6 +83,7 @@ class Inlined:
         self._call_frames, self._op_name = call_frames, op_name
         self.nodes: list[Node] = []
         self.names: dict[Path, dict[str, str]] = {}
+        self.definitions: dict[str, Any] = {}
         self._answers: set[str] = set()  # tensors that say yes or no
         self._operations: dict[str, Mapping[str, Any]] = {}
         graph = getattr(function, "graph", None)
@@ -107,6 +109,7 @@ class Inlined:
                 tensors.update({(node.name, slot): each for slot, each in enumerate(made)})
                 continue
             name = names[node.name] = self._name(place, node, given)
+            self.definitions[name] = node.definition
             tensors.update(
                 {(node.name, slot): f"{name}:{slot}" for slot in range(len(node.outputs))}
             )

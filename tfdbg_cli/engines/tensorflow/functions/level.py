@@ -40,6 +40,7 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.replicas import is_replica
 from tfdbg_cli.engines.tensorflow.functions.slots import Slots, is_bad
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
+from tfdbg_cli.engines.tensorflow.stepping.redo import redo_of
 
 __all__ = ["ValuesLevel", "failing_node"]
 
@@ -89,10 +90,13 @@ class ValuesLevel(CaptureLevel):
         self._made: tuple[list[Node], list[Datum], dict[int, str]] | None = None
         self.gap = ""
         self.stepped: MemoryDump | None = None  # of a run that somebody has stepped through
+        self._definitions: dict[str, Any] = {}  # of the nodes, once they were described
         self.dump = self._dump = self._make_dump()
 
     def _make_dump(self) -> MemoryDump:
-        return MemoryDump(lambda: Graph(self._described()[0]), make=lambda: self._described()[1])
+        dump = MemoryDump(lambda: Graph(self._described()[0]), make=lambda: self._described()[1])
+        dump.redo = redo_of(self._definitions.get)
+        return dump
 
     def start(self) -> None:
         if self._deafen is None:
@@ -353,6 +357,8 @@ class ValuesLevel(CaptureLevel):
         if self._made is None:
             describing = Describing(self._inputs, self._matcher, self._names)
             self._made = describing.describe(self._events)
+            self._definitions.clear()
+            self._definitions |= describing.definitions
             if note := describing.trace_input(self._iterators):
                 self._dump.warnings.append(note)
             self._dump.warnings += describing.lacks

@@ -47,6 +47,7 @@ from tfdbg_cli.engines.tensorflow.sessions.requests import (
     fetch_labels,
     resolve,
 )
+from tfdbg_cli.engines.tensorflow.stepping.redo import redo_of
 from tfdbg_cli.engines.tensorflow.stepping.stepper import TensorFlowStepper, make_stepper
 
 __all__ = ["TensorFlowAdapter"]
@@ -380,7 +381,9 @@ class TensorFlowAdapter(SessionAdapter):
 
     def assembly(self, plan: CapturePlan) -> Assembly:
         """What makes the dump of a run that begins now."""
-        return Assembly(self._graph_view(), plan, self._device_name(), self._real)
+        made = Assembly(self._graph_view(), plan, self._device_name(), self._real)
+        made.redo = redo_of(self._definition)
+        return made
 
     @functools.cached_property
     def _plans(self) -> PlanCache:
@@ -487,6 +490,13 @@ class TensorFlowAdapter(SessionAdapter):
     def graph(self) -> Graph:
         """The session's graph as it is now."""
         return self._graph_view().graph()
+
+    def _definition(self, name: str) -> Any:
+        """The ``NodeDef`` of a node of the session's graph; ``None``: it has none."""
+        try:
+            return self.session.graph.get_operation_by_name(name).node_def
+        except (KeyError, ValueError):
+            return None
 
     def describe_error(self, error: BaseException) -> RunError | None:
         """Type, message and operation of a ``tf.errors.OpError``."""

@@ -24,6 +24,7 @@ from tfdbg_cli.engines.torch.modules.replay import Replay
 from tfdbg_cli.engines.torch.modules.state import version_of
 from tfdbg_cli.engines.torch.names.scopes import Names, legal
 from tfdbg_cli.engines.torch.record.assembly import RunDump, device_name
+from tfdbg_cli.engines.torch.record.op_record import OpRecord
 from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.arrays import describe
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
@@ -120,6 +121,15 @@ class ModulesDump(MemoryDump):
         for node in self._seen.nodes:
             node.gradients.clear()
         super().close()
+
+    def ops(self) -> Iterator[tuple[str, OpRecord]]:
+        """Each op that was recorded under the name of its node."""
+        for replay in self._replays:
+            if isinstance(replay.dump, RunDump):
+                for name, record in replay.dump.ops():
+                    yield split_tensor_name(self._renamed(replay, f"{name}:0"))[0], record
+        if isinstance(self._outside, RunDump):
+            yield from self._outside.ops()
 
     def _why_absent(self, name: str) -> str:
         for part in self._parts:

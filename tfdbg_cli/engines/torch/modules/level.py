@@ -520,6 +520,7 @@ class ModulesLevel(CaptureLevel):
 
     def finish(self, error: BaseException | None) -> Capture:
         self._judge()
+        self.is_bare = not self._calls
         self.is_regular = not self._search.replays and not self._search.refusals
         if self._found or error is not None:
             self._outside.name_inputs(self._inputs)

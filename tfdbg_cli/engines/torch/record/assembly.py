@@ -43,8 +43,14 @@ class RunDump(MemoryDump):
 
     def __init__(self, records: Sequence[OpRecord], holder: Holder, is_part: bool = False) -> None:
         super().__init__(lambda: Graph(lambda: map(_node, records)))
+        self._records = records
         self._holder = holder
         self._is_part = is_part
+
+    def ops(self) -> Iterator[tuple[str, OpRecord]]:
+        """Each op under the name of its node."""
+        for record in self._records:
+            yield record.name, record
 
     def settle(self) -> None:
         """Copy what the program could still write to. The dump may then outlive the stop."""

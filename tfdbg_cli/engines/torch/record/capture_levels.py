@@ -50,6 +50,7 @@ class RecordingLevel(CaptureLevel):
     """
 
     recorder: RunRecorder
+    is_bare = True
     _fast: FastStep | None = None  # that was made, and nobody has looked into
     _checks: Verdicts[OpRecord] | None
 
@@ -87,6 +88,7 @@ class RecordingLevel(CaptureLevel):
 
     def enter_module(self, module: Any, arguments: Any = None) -> None:
         """Names are under the module from now on."""
+        self.is_bare = False
         self.recorder.enter_module(module)
 
     def leave_module(self, module: Any, output: Any) -> None:

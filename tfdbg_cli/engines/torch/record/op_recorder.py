@@ -44,7 +44,10 @@ from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
 from tfdbg_cli.engines.torch.values.access import PLAIN
 
-__all__ = ["OpRecorder", "flat"]
+__all__ = ["TENSOR", "OpRecorder", "flat", "with_gaps"]
+
+#: Stands for a tensor in a list with gaps.
+TENSOR = "tensor"
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _NO_OTHERS: frozenset[torch.dtype] = frozenset()
@@ -151,6 +154,8 @@ class OpRecorder(RecordedTensors):
                     elif kind is list or kind is tuple:
                         if value and self._list(state, value, inputs, frame):
                             has_list = True
+                            if any(each is None for each in value):
+                                constants += (place, with_gaps(value))
                         else:
                             constants += (place, value)
                     elif value is not None:
@@ -412,6 +417,11 @@ class OpRecorder(RecordedTensors):
         if is_view and self._has_pending:
             output.is_pending = any(e.is_pending and e.key == key for e in inputs)
         return output
+
+
+def with_gaps(values: Iterable[Any]) -> tuple[str | None, ...]:
+    """A list of tensors some of which aren't there, as the record of the op has it."""
+    return tuple(None if each is None else TENSOR for each in values)
 
 
 def flat(values: Any) -> Iterator[torch.Tensor]:

@@ -45,7 +45,7 @@ from tfdbg_cli.engines.torch.record.op_record import (
     OPTIMIZER,
     OpRecord,
 )
-from tfdbg_cli.engines.torch.record.op_recorder import flat
+from tfdbg_cli.engines.torch.record.op_recorder import flat, with_gaps
 from tfdbg_cli.engines.torch.record.schemas import KNOWN, OpFacts, facts_of
 from tfdbg_cli.engines.torch.values.access import PLAIN, is_freed, is_seen
 
@@ -156,6 +156,8 @@ class QuickOps(LoggedOps):
                         return None
                     if found:
                         has_list = True
+                        if any(each is None for each in value):
+                            constants += (place, with_gaps(value))
                     else:
                         constants += (place, value)
                 elif value is not None:

@@ -47,6 +47,8 @@ class TorchCapturePolicy(CapturePolicy):
 
     def obstacle(self, kind: str, costs: RunCosts) -> str:
         """What of a bad run of this kind could not be done once more; mostly empty."""
+        if costs.is_bare and self.setting("level") != "modules":
+            return "no module is called in it"
         return f"not done again: {costs.refusal}" if costs.refusal else ""
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:

@@ -19,7 +19,9 @@ from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.life import RunLife
 from tfdbg_cli.engines.kit.sites import call_site, user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
+from tfdbg_cli.engines.torch.modules.dump import ModulesDump
 from tfdbg_cli.engines.torch.private import NAMES, STEPPED, is_tracing, quiet, unobserved
+from tfdbg_cli.engines.torch.record.assembly import RunDump
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel, RecordingLevel
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 from tfdbg_cli.engines.torch.record.run_recorder import Names
@@ -31,6 +33,7 @@ from tfdbg_cli.engines.torch.runs.forwards import Forwards
 from tfdbg_cli.engines.torch.runs.patches import Optimizers, Visitor
 from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
 from tfdbg_cli.engines.torch.stepping.prompted import PromptedRun
+from tfdbg_cli.engines.torch.stepping.redo import redo_of
 from tfdbg_cli.engines.torch.stepping.scopes import ScopedLevel
 from tfdbg_cli.engines.torch.values.arrays import to_numpy
 from tfdbg_cli.stepping.coroutine import Coroutine
@@ -181,7 +184,9 @@ class Lifecycle(RunLife[TorchRun]):
             self._program.patches.leave_no_grad()
 
     def describe_end(self, run: TorchRun, dump: MemoryDump | None, info: RunInfo) -> None:
-        """Say what is missing of a run that was asked for too late."""
+        """Say what is missing of a run that was asked for too late, and how ops are redone."""
+        if isinstance(dump, RunDump | ModulesDump):
+            dump.redo = redo_of(dump.ops)
         if dump is not None and run.is_late and run.events.startswith("B"):
             dump.warnings.append(_LATE)
 

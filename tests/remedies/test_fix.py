@@ -1,0 +1,176 @@
+"""``fix``: what it foretells is what the program gives once its line is changed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from examples_kit import needs
+from program_server import environment
+
+# Each prints a loss a step; step 2 is the bad one. The loss and the gradient's norm are printed.
+PROGRAMS = {
+    "numpy": """
+        import numpy as np
+        from tfdbg_cli.engines import numpy as tf
+        x = tf.placeholder(tf.float32, [3], name="x")
+        p = tf.multiply(x, x, name="p")
+        loss = tf.reduce_mean(tf.log(p), name="loss")
+        with tf.Session() as session:
+            for step in range(4):
+                given = np.array([1, 2, 0 if step == 2 else 3], np.float32)
+                print(step, float(session.run(loss, {x: given})))
+    """,
+    "torch": """
+        import torch
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for step in range(4):
+            x = torch.rand(8, 3)
+            optimizer.zero_grad()
+            p = torch.softmax(model(torch.dropout(x, 0.2, True)) * (300 if step == 2 else 1), -1)
+            loss = -torch.log(p)[:, 0].mean()
+            loss.backward()
+            print(step, loss.item(), sum(float(w.grad.norm()) for w in model.parameters()))
+            optimizer.step()
+    """,
+    "tensorflow": """
+        import tensorflow as tf
+        w = tf.Variable(tf.ones((3, 4)) * tf.range(4.0))
+        @tf.function
+        def train(x):
+            with tf.GradientTape() as tape:
+                p = tf.nn.softmax(x @ w)
+                loss = -tf.reduce_mean(tf.math.log(p + 0.0)[:, 0])
+            gradient = tape.gradient(loss, w)
+            w.assign_sub(0.1 * gradient)
+            return loss, tf.norm(gradient)
+        for step in range(4):
+            print(step, *map(float, train(tf.ones((8, 3)) * (100.0 if step == 2 else 1.0))))
+    """,
+    "sessions": """
+        import numpy as np
+        import tensorflow.compat.v1 as tf
+        tf.disable_v2_behavior()
+        x = tf.placeholder(tf.float32, [4, 3], name="x")
+        w = tf.get_variable("w", initializer=tf.ones(3))
+        root = tf.sqrt(tf.reduce_sum(tf.square(x * w), -1))
+        loss = tf.reduce_mean(root)
+        optimizer = tf.train.GradientDescentOptimizer(0.1)
+        [(gradient, _)] = optimizer.compute_gradients(loss, [w])
+        train = optimizer.apply_gradients([(gradient, w)])
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            for step in range(4):
+                given = np.ones((4, 3), np.float32)
+                given[1] = 0 if step == 2 else 1
+                _, value, norm = session.run([train, loss, tf.norm(gradient)], {x: given})
+                print(step, float(value), float(norm))
+    """,
+    "jax": """
+        import jax
+        import jax.numpy as jnp
+        train = jax.jit(jax.value_and_grad(lambda w, x: jnp.sqrt(((x * w) ** 2).sum(-1)).mean()))
+        w = jnp.ones(3)
+        for step in range(4):
+            x = jnp.ones((4, 3)).at[1].set(0.0 if step == 2 else 1.0)
+            loss, gradient = train(w, x)
+            w = w - 0.1 * gradient
+            print(step, float(loss), float(jnp.linalg.norm(gradient)))
+    """,
+}
+
+_NUMBERS = (1, 2, 3)
+
+
+class Fixed:
+    """A program, what was foretold of it, and what it gives before and after the change."""
+
+    def __init__(self, engine: str, folder: Path) -> None:
+        self._folder, self._environment = folder, environment(folder)
+        lines = PROGRAMS[engine].strip("\n").splitlines()
+        self._write("train.py", "\n".join(each[8:] for each in lines))
+        self.plain = self._run("train.py").stdout
+        options = ["--batch", "-c", "config set level values", "-c", "run -f has_inf_or_nan"]
+        for command in ("fix --json", "fix 1", *(f"fix {n} --apply {n}.patch" for n in _NUMBERS)):
+            options += ["-c", command]
+        self.debugged = self._run("-m", "tfdbg_cli", *options, "train.py")
+        self.tried = [
+            json.loads(each)
+            for each in self.debugged.stdout.splitlines()
+            if each.startswith('{"change"')
+        ]
+
+    def after(self, number: int) -> list[list[float]]:
+        """The numbers that the program prints with one of the changes."""
+        for option in ((), ("--reverse",)):
+            command = ["git", "apply", "-p1", *option, f"{number}.patch"]
+            if option:
+                numbers = self.numbers(self._run("train.py").stdout)
+            subprocess.run(command, cwd=self._folder, check=True, capture_output=True)
+        return numbers
+
+    @staticmethod
+    def numbers(out: str) -> list[list[float]]:
+        """Those of each step."""
+        rows = re.findall(r"^\d(?: (?:[-.e\d]+|-?inf|nan))+$", out, re.MULTILINE)
+        return [[float(x) for x in row.split()] for row in rows]
+
+    def _write(self, name: str, text: str) -> None:
+        (self._folder / name).write_text(text + "\n")
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self._folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        # A remedy that can't be written is an error of its command.
+        assert done.returncode == 0 or "-m" in arguments, done.stderr
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("numpy"),
+        pytest.param("torch", marks=needs("torch")),
+        pytest.param("tensorflow", marks=needs("tensorflow")),
+        pytest.param("sessions", marks=[*needs("tensorflow"), pytest.mark.tensorflow]),
+        pytest.param("jax", marks=needs("jax")),
+    ],
+)
+def fixed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fixed:
+    return Fixed(request.param, tmp_path_factory.mktemp("fix"))
+
+
+def test_what_is_foretold_comes_true(fixed: Fixed) -> None:
+    assert fixed.tried[0]["clean"], fixed.debugged.stdout
+    assert not np.isfinite(fixed.numbers(fixed.plain)[2]).all()
+    written = [(n, each) for n, each in zip(_NUMBERS, fixed.tried, strict=False) if each["file"]]
+    assert written
+    for number, each in written:
+        after = fixed.after(number)[2]
+        assert np.isfinite(after[1]) == each["clean"], each
+        np.testing.assert_allclose(each["loss"], after[1], rtol=1e-5)
+        if len(after) > 2:
+            assert np.isfinite(after[2]) == ("gradients too" in each["then"]), each
+
+
+def test_trying_changes_nothing(fixed: Fixed) -> None:
+    np.testing.assert_array_equal(fixed.numbers(fixed.debugged.stdout), fixed.numbers(fixed.plain))
+
+
+def test_the_screen_of_a_stop_names_the_first(fixed: Fixed) -> None:
+    assert f"Tried: {fixed.tried[0]['change']}: clean" in fixed.debugged.stdout

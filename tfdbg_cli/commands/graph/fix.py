@@ -1,0 +1,224 @@
+"""``fix``: the remedies for a bad tensor, each tried on the values of its run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from tfdbg_cli.commands.context import TENSOR_MODES, Context
+from tfdbg_cli.commands.graph.why import begin_of
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.registry import Argument, Command, Result, positive
+from tfdbg_cli.commands.reply import Toast
+from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.tensors.facts import TensorFacts
+from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.units import near_path
+from tfdbg_cli.common.documents import Line, Span, TextDocument, line
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.finite import count_bad
+from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.lineage import TensorLineage
+from tfdbg_cli.remedies.tried import Tried, tried
+
+__all__ = ["COMMANDS"]
+
+_SECONDS = 20.0
+_MOST_TENSORS = 12
+
+_NONE = "No remedy of the table fits this reason."
+_KEEP = "config set level values"
+
+
+def _fix(context: Context, arguments: argparse.Namespace) -> Result:
+    dump = context.need_dump()
+    begin = begin_of(context, arguments.tensor)
+    if begin is None:
+        return Toast("No tensor of this run went bad from clean inputs.", "success")
+    if dump.redo is None:
+        raise UserError(
+            "The run can't be computed again: the program that ran it is gone, or its engine can't "
+            "do single ops again.",
+            "Use fix at the stop of run -f.",
+        )
+    found = tried(dump, begin, _SECONDS)
+    if arguments.json:
+        return json_document(len(found), lambda at: found[at].record())
+    if not found:
+        return TextDocument(_without(dump, begin))
+    if arguments.number is None:
+        return TextDocument(_table(dump, begin, found))
+    if arguments.number > len(found):
+        raise UserError(f"There are {len(found)} remedies here.", "fix lists them.")
+    chosen = found[arguments.number - 1]
+    if arguments.apply:
+        return _apply(dump, chosen, arguments.apply)
+    return TextDocument(_page(dump, chosen))
+
+
+def _without(dump: Dump, begin: Datum) -> list[Line]:
+    """Where there is nothing to try: what to look at next."""
+    cause = cause_of(TensorLineage.of(dump), begin)
+    kind = cause.kind if cause is not None else ""
+    name = quoted(begin.tensor_name)
+    nexts = {
+        "batch": (f"pt {name} --map", "shows which rows of the batch are bad"),
+        "weights": ("run -f", "from the start of the program on finds the run that wrote them"),
+        "memory": (f"li {quoted(begin.node_name)}", "shows where the memory comes from"),
+        "number": (f"ni -t {quoted(begin.node_name)}", "shows where the number is written"),
+        "inputs": (_KEEP, "keeps the inputs of each op"),
+    }
+    command, text = nexts.get(kind, ("why", "tells the reason"))
+    return [
+        line((_NONE, "info")),
+        line((command, "link", command), (f" {text}.", "dim")),
+    ]
+
+
+def _table(dump: Dump, begin: Datum, found: Sequence[Tried]) -> list[Line]:
+    health = TensorHealth(TensorFacts(dump))
+    rows = [
+        (
+            each.text,
+            each.then,
+            f"{each.loss[1]:.5g}" if each.loss is not None else "",
+            each.elsewhere,
+        )
+        for each in found
+    ]
+    heads = ("change", "then", "loss", "changed elsewhere")
+    widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(3)]
+    lines = [
+        line("Remedies for ", health.name(begin), ", tried on the values of this run:"),
+        line(),
+        line(
+            "   ",
+            *((f"{heads[at]:{widths[at]}}  ", "bold") for at in range(3)),
+            (heads[3], "bold"),
+        ),
+    ]
+    for number, (each, row) in enumerate(zip(found, rows, strict=True), 1):
+        role = "success" if each.is_clean else "error"
+        lines.append(
+            line(
+                (f"{number}  ", "link", f"fix {number}"),
+                f"{row[0]:{widths[0]}}  ",
+                (f"{row[1]:{widths[1]}}  ", role),
+                f"{row[2]:{widths[2]}}  ",
+                (row[3], "dim"),
+            )
+        )
+    lines += [line(), line(("fix 1", "link", "fix 1"), (" shows the first one in full.", "dim"))]
+    if any("isn't in the dump" in each.outcome.why for each in found):
+        text = " keeps all values from the next run on, so that more can be computed again."
+        lines.append(line((_KEEP, "link", _KEEP), (text, "dim")))
+    return lines
+
+
+def _page(dump: Dump, chosen: Tried) -> list[Line]:
+    health = TensorHealth(TensorFacts(dump))
+    outcome = chosen.outcome
+    lines = [
+        line(("Change: ", "bold"), chosen.text),
+        line(("Then:   ", "bold"), (chosen.then, "success" if chosen.is_clean else "error")),
+    ]
+    if chosen.loss is not None:
+        lines.append(line(("Loss:   ", "bold"), f"{chosen.loss[1]:.6g}  ({chosen.loss[0]})"))
+    lines.append(line(("Other elements of the result that changed: ", "bold"), chosen.elsewhere))
+    ops = f"{outcome.count} ops" if outcome.count != 1 else "1 op"
+    end = f"; not {outcome.unknown} and what reads it: {outcome.why}" if outcome.unknown else ""
+    lines.append(line(("Computed again: ", "bold"), f"{ops}, from the values of this run{end}"))
+    lines += [line(), line(("Tensors: ", "bold"), "in the run, and with the change")]
+    for name, value in [*outcome.values.items()][:_MOST_TENSORS]:
+        data = dump.by_tensor(name)
+        before = [Span("  "), *health.words(data[0])] if data else [Span("  not dumped", "dim")]
+        shown = [health.name(data[0])] if data else [Span(name)]
+        lines.append(line("  ", *shown, *before, "  →  ", *_range(value)))
+    if len(outcome.values) > _MOST_TENSORS:
+        lines.append(line((f"  and {len(outcome.values) - _MOST_TENSORS} more", "dim")))
+    lines.append(line())
+    if chosen.edit is None or chosen.frame is None:
+        place = f" at {near_path(chosen.frame.file)}:{chosen.frame.line}" if chosen.frame else ""
+        return [*lines, line(f"The line{place} has to be changed by hand: ", (chosen.text, "bold"))]
+    for text in _diff(dump, chosen):
+        role = {"+": "success", "-": "error"}.get(text[:1], "dim")
+        lines.append(line((text, role)))
+    return lines
+
+
+def _range(value: Any) -> list[Span]:
+    count = sum(count_bad(value))
+    if count:
+        return [Span(f"{count} bad of {value.size}", "error")]
+    if not value.size or value.dtype.kind not in "fiuV":
+        return [Span("clean", "success")]
+    low, high = float(value.min()), float(value.max())
+    between = f"{low:g}" if low == high else f"min {low:g}, max {high:g}"
+    return [Span("clean", "success"), Span(f"  {between}")]
+
+
+def _diff(dump: Dump, chosen: Tried) -> list[str]:
+    assert chosen.edit is not None
+    assert chosen.frame is not None
+    lines = dump.sources().lines(chosen.frame.file) or []
+    return chosen.edit.diff(near_path(chosen.frame.file).lstrip("/"), [*lines])
+
+
+def _apply(dump: Dump, chosen: Tried, path: str) -> Result:
+    if chosen.edit is None:
+        raise UserError(
+            "This remedy can't be written as a patch.", f"Change the call by hand: {chosen.text}"
+        )
+    try:
+        with open(os.path.expanduser(path), "x", encoding="utf-8") as file:
+            file.write("\n".join(_diff(dump, chosen)) + "\n")
+    except OSError as error:
+        raise UserError(f"{path} can't be written: {error.strerror}.") from None
+    return Toast(f"Wrote {path}. Apply it with: patch -p1 < {path}", "success")
+
+
+COMMANDS = (
+    Command(
+        "fix",
+        (),
+        "graph",
+        "Try the remedies for a bad tensor on the values of this run.",
+        _fix,
+        (
+            Argument(
+                ("number",),
+                "show this remedy in full",
+                "N",
+                nargs="?",
+                kind=positive("number"),
+            ),
+            Argument(
+                ("-t", "--tensor"),
+                "of this bad tensor; default: the current place, or where the run went bad",
+                "NAME",
+                complete=completers.tensors,
+            ),
+            Argument(
+                ("--apply",),
+                "write the change to this new file, as a patch",
+                "FILE",
+                complete=completers.files,
+            ),
+            JSON_ARGUMENT,
+        ),
+        modes=TENSOR_MODES,
+        examples=(
+            ("fix", "all remedies for the current tensor, with what came of each"),
+            ("fix 1", "the first one: its tensors, and the change of the line"),
+            ("fix 1 --apply clamp.patch", "the change as a file for patch -p1"),
+        ),
+        details="Each remedy is tried on copies of the recorded values, by the framework's own "
+        "ops: the changed op, then all that read it, gradients and updates included. The program "
+        "and its files don't change. What couldn't be computed again is named; config set level "
+        "values keeps the values that are needed.",
+    ),
+)

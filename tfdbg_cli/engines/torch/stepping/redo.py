@@ -1,0 +1,158 @@
+"""Ops of a recorded run, computed again with other values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from tfdbg_cli.dumps.dump import CannotRedo, Redo
+from tfdbg_cli.engines.torch.private import KERNEL, SCHEMA, quiet
+from tfdbg_cli.engines.torch.record.op_record import OpRecord
+from tfdbg_cli.engines.torch.record.op_recorder import TENSOR
+from tfdbg_cli.engines.torch.record.schemas import KNOWN, OpFacts
+from tfdbg_cli.engines.torch.record.written import is_written
+from tfdbg_cli.engines.torch.stepping.thread_state import apart
+from tfdbg_cli.engines.torch.stepping.values import flat
+from tfdbg_cli.engines.torch.values.arrays import to_numpy
+
+__all__ = ["redo_of"]
+
+_Array = np.ndarray[Any, Any]
+
+_RANDOM = getattr(getattr(torch, "Tag", None), "nondeterministic_seeded", None)
+_DROPOUT = "aten::native_dropout"
+
+
+def redo_of(ops: Callable[[], Iterable[tuple[str, OpRecord]]]) -> Redo:
+    """What `Dump.redo` is for a run of these ops.
+
+    Args:
+        ops: gives each op under the name of its node; an op that was recorded twice counts once.
+    """
+    known: dict[str, OpRecord] = {}
+
+    def redo(
+        node: str, given: Sequence[_Array], made: Sequence[Any], *, is_wide: bool = False
+    ) -> list[_Array] | None:
+        if not known:
+            known.update(ops())
+        if node not in known:
+            raise CannotRedo("it stands for several ops")
+        return _redo_op(known[node], given, made, is_wide=is_wide)
+
+    return redo
+
+
+def _redo_op(
+    record: OpRecord, given: Sequence[_Array], made: Sequence[Any], *, is_wide: bool
+) -> list[_Array] | None:
+    facts = record.facts
+    if facts is None or is_written(record):
+        raise CannotRedo("its memory was written to by another op")
+    op = _op_of(facts)
+    if facts.is_uninitialized:
+        return None
+    if facts.is_collective:
+        raise CannotRedo("it exchanges values with other processes")
+    if _RANDOM in getattr(op, "tags", ()):
+        return _dropout(record, given, made) if facts.overload == _DROPOUT else None
+    if len(given) != len(record.inputs):
+        raise CannotRedo("its inputs aren't known")
+    tensors = [
+        _tensor(value, output.dtype, output.device, is_wide)
+        for value, output in zip(given, record.inputs, strict=True)
+    ]
+    args, kwargs = _call(op, record, tensors)
+    try:
+        with apart(fresh=True), quiet(), torch.no_grad():
+            result = getattr(op, KERNEL, op)(*args, **kwargs)
+    except Exception as error:
+        raise CannotRedo(f"it refuses these values: {type(error).__name__}") from error
+    found = list(flat(result))
+    returned = {id(each) for each in found}
+    written = flat(facts.written(args, kwargs))
+    found += [each for each in written if id(each) not in returned]
+    if len(found) < len(record.outputs):
+        raise CannotRedo("it gives something else now")
+    arrays = [to_numpy(each) for each in found[: len(record.outputs)]]
+    return [each for each in arrays if isinstance(each, np.ndarray)]
+
+
+def _op_of(facts: OpFacts) -> Any:
+    for op, known in KNOWN.values():
+        if known is facts and getattr(op, SCHEMA, None) is not None:
+            return op
+    raise CannotRedo("it is no op of the framework's own")
+
+
+def _tensor(value: _Array, dtype: torch.dtype, device: torch.device, is_wide: bool) -> torch.Tensor:
+    array = np.array(value)
+    if array.dtype.kind == "V":  # bfloat16 and its like
+        array = array.astype(np.float32)
+    tensor = torch.from_numpy(array)
+    if not (is_wide and tensor.is_floating_point()):
+        tensor = tensor.to(dtype)
+    return tensor.to(device)
+
+
+def _call(
+    op: Any, record: OpRecord, tensors: Sequence[torch.Tensor]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of the call: what is no tensor is in the record, the tensors come in order."""
+    known = dict(zip(record.constants[::2], record.constants[1::2], strict=True))
+    arguments = getattr(op, SCHEMA).arguments
+    waiting = list(tensors)
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    gaps = {
+        at: known[key]
+        for at, each in enumerate(arguments)
+        for key in (at, each.name)
+        if isinstance(known.get(key), tuple) and TENSOR in known[key]
+    }
+    places = {
+        at: str(each.type)
+        for at, each in enumerate(arguments)
+        if at not in known and each.name not in known and "Tensor" in str(each.type)
+    }
+    lists = [at for at, kind in places.items() if kind.startswith("List")]
+    single = [at for at in places if at not in lists]
+    needed = [at for at in single if not places[at].startswith("Optional")]
+    rest = len(waiting) - sum(each.count(TENSOR) for each in gaps.values())
+    if not lists and rest == len(needed):
+        single = needed  # those that may be left out are
+    rest -= len(single)
+    if rest < 0 or (not lists and rest) or (lists and rest % len(lists)):
+        raise CannotRedo("its record doesn't tell which tensors it was given in which place")
+    count = rest // len(lists) if lists else 0
+    for at, argument in enumerate(arguments):
+        if at in gaps:
+            value: Any = [None if each is None else waiting.pop(0) for each in gaps[at]]
+        elif at in known or argument.name in known:
+            value = known[at] if at in known else known[argument.name]
+        elif at in lists:
+            value, waiting = waiting[:count], waiting[count:]
+        elif at in single:
+            value = waiting.pop(0)
+        elif argument.has_default_value():
+            value = argument.default_value
+        else:
+            value = None
+        if argument.kwarg_only:
+            kwargs[argument.name] = value
+        else:
+            args.append(value)
+    return args, kwargs
+
+
+def _dropout(record: OpRecord, given: Sequence[_Array], made: Sequence[Any]) -> list[_Array] | None:
+    """With the mask of the run."""
+    constants = dict(zip(record.constants[::2], record.constants[1::2], strict=True))
+    share, mask = constants.get(1), made[1] if len(made) > 1 else None
+    if not isinstance(share, float) or not isinstance(mask, np.ndarray) or share >= 1:
+        raise CannotRedo("its random numbers aren't in the dump")
+    x = given[0]
+    return [(np.where(mask, x, 0) / (1 - share)).astype(x.dtype), mask]

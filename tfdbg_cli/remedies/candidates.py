@@ -1,0 +1,425 @@
+"""The table of remedies: for each kind of reason what people change, as functions of the values."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from tfdbg_cli.common.arrays import Array, np
+from tfdbg_cli.dumps.dump import CannotRedo
+from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
+from tfdbg_cli.filters.cause_rules import BY_ELEMENT
+from tfdbg_cli.filters.magnitude import largest_number
+from tfdbg_cli.remedies.trial import Change
+
+__all__ = ["CANDIDATES", "Candidate", "Situation", "candidates", "number_text"]
+
+
+class Situation(NamedTuple):
+    """What a remedy is for.
+
+    Attributes:
+        kind: of the reason (`filters.causes.Cause`).
+        graph: of the run.
+        node: the op that is changed: of a bad gradient the forward op.
+        meaning: what that op computes (`OpRoles.meanings`).
+        dtype: of its result.
+        value: gives a tensor of the run by its name; raises `CannotRedo`.
+        computes: op type -> meaning.
+    """
+
+    kind: str
+    graph: Graph
+    node: Node
+    meaning: str
+    dtype: str
+    value: Callable[[str], Any]
+    computes: Callable[[str], str]
+
+    def maker(self, place: int) -> Node | None:
+        """The node that made an input."""
+        names = self.node.inputs
+        return self.graph.nodes.get(node_name_of(names[place])) if place < len(names) else None
+
+
+class Candidate(NamedTuple):
+    """One remedy.
+
+    Attributes:
+        text: the change, where the program's line can't be rewritten.
+        change: of the run.
+        argument: which argument of the call is written otherwise; -1: none.
+        edit: how, as one of `EngineTraits.spelling`, with the numbers that it takes; empty: the
+            line isn't rewritten.
+        numbers: these.
+    """
+
+    text: str
+    change: Change
+    argument: int = -1
+    edit: str = ""
+    numbers: tuple[float, ...] = ()
+
+
+_Make = Callable[[Situation], Iterator[Candidate]]
+_Function = Callable[[Array], Array]
+
+
+def candidates(situation: Situation) -> list[Candidate]:
+    """The remedies that fit, those that most often help first.
+
+    Args:
+        situation: that they are for.
+    """
+    found: dict[str, Candidate] = {}
+    for make in CANDIDATES.get(situation.kind, ()):
+        with contextlib.suppress(CannotRedo):  # what it would change isn't known
+            for each in make(situation):
+                found.setdefault(each.text, each)
+    return [*found.values()]
+
+
+def _at(place: int, function: _Function) -> Callable[[list[Any]], list[Any]]:
+    """Changes one input, computed in float64 and rounded to its dtype; equal elements stay."""
+
+    def give(given: list[Any]) -> list[Any]:
+        if place < len(given) and given[place].dtype.kind in "fV":
+            x = given[place]
+            with np.errstate(all="ignore"):
+                given[place] = np.asarray(function(x.astype(np.float64))).astype(x.dtype)
+        return given
+
+    return give
+
+
+def _small(situation: Situation) -> float:
+    """A number that is small, and not 0, in the dtype of the op."""
+    return 1e-6 if situation.dtype == "float16" else 1e-12
+
+
+def number_text(number: float) -> str:
+    """A number as a program has it: ``1e-12``, ``0.999999``."""
+    text = f"{number:g}" if float(f"{number:g}") == number else f"{number:.12g}"
+    return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+
+
+def _low(place: int, low: float, situation: Situation) -> Candidate:
+    """An input kept at a number or above."""
+    return Candidate(
+        f"{situation.node.op_type.rstrip('_')}(x.clamp(min={number_text(low)}))",
+        Change(
+            situation.node.name,
+            _at(place, lambda x: np.maximum(x, low)),
+            passes=lambda given: given[place].astype(np.float64) >= low,
+        ),
+        place,
+        "low",
+        (low,),
+    )
+
+
+def _between(place: int, low: float, high: float, situation: Situation) -> Candidate:
+    def passes(given: list[Any]) -> Array:
+        x = given[place].astype(np.float64)
+        return np.asarray((x >= low) & (x <= high))
+
+    low_text = "" if low == -np.inf else f"min={low:g}, "
+    name = "low" if high == np.inf else "high" if low == -np.inf else "between"
+    numbers = tuple(each for each in (low, high) if np.isfinite(each))
+    return Candidate(
+        f"{situation.node.op_type.rstrip('_')}(x.clamp({low_text}max={high:g}))",
+        Change(situation.node.name, _at(place, lambda x: np.clip(x, low, high)), passes),
+        place,
+        name,
+        numbers,
+    )
+
+
+def _plus(place: int, number: float, situation: Situation) -> Candidate:
+    """A small number added to an input, away from 0."""
+    of = {1: "the divisor"}.get(place, "x") if situation.meaning == "div" else "x"
+    return Candidate(
+        f"{number_text(number)} added to {of} of {situation.node.op_type.rstrip('_')}",
+        Change(situation.node.name, _at(place, lambda x: x + number)),
+        place,
+        "add",
+        (number,),
+    )
+
+
+def _wide(situation: Situation) -> Iterator[Candidate]:
+    """The op, and what follows, in a dtype of more range."""
+    wide = {"float16": "float32", "bfloat16": "float32", "float32": "float64"}.get(situation.dtype)
+    if wide is not None:
+        change = Change(situation.node.name, wide=wide)
+        yield Candidate(f"this op and what follows in {wide}", change)
+
+
+def _cast(situation: Situation) -> Iterator[Candidate]:
+    """A cast to a dtype of less range."""
+    largest = largest_number(situation.dtype)
+    if situation.meaning == "cast" and largest is not None:
+        yield _between(0, -largest, largest, situation)
+    elif situation.dtype in ("float16", "bfloat16"):
+        yield from _wide(situation)
+
+
+def _kept(situation: Situation) -> Iterator[Candidate]:
+    """A result that is kept within the range of its dtype."""
+    largest, name = largest_number(situation.dtype), f"{situation.node.name}:0"
+    if largest is None or situation.meaning not in BY_ELEMENT:
+        return
+
+    def replace(given: list[Any]) -> list[Array]:
+        made = situation.value(name)
+        if np.isnan(made.astype(np.float64)).any():
+            raise CannotRedo("a part of the result is nan")
+        return [np.clip(made.astype(np.float64), -largest, largest).astype(made.dtype)]
+
+    def passes(given: list[Any]) -> Array:
+        return np.asarray(np.isfinite(situation.value(name).astype(np.float64)))
+
+    change = Change(situation.node.name, passes=passes, replace=replace)
+    yield Candidate(f"the result of {situation.node.op_type} clipped at {largest:.5g}", change)
+
+
+def _logarithm(situation: Situation) -> Iterator[Candidate]:
+    maker = situation.maker(0)
+    meaning = situation.computes(maker.op_type) if maker is not None else ""
+    if maker is not None and situation.meaning == "log":
+        if meaning == "softmax":
+            yield _merged(situation, maker, "log_softmax(logits)", _log_softmax, _softmax_gradient)
+        elif meaning == "sigmoid" and maker.op_type.lower() == "sigmoid":
+            yield _merged(situation, maker, "logsigmoid(logits)", _log_sigmoid, _sigmoid_gradient)
+    small = _small(situation)
+    if situation.meaning == "log1p":
+        yield _low(0, max(small, 1e-6) - 1, situation)
+    elif situation.meaning == "log":
+        yield _low(0, small, situation)
+        yield _plus(0, small, situation)
+
+
+def _merged(
+    situation: Situation,
+    maker: Node,
+    text: str,
+    compute: Callable[[Array], Array],
+    gradient: Callable[[Array, Array], Array],
+) -> Candidate:
+    """One function in place of two ops."""
+    name = maker.inputs[0]
+
+    def replace(given: list[Any]) -> list[Array]:
+        x = situation.value(name)
+        return [np.asarray(compute(x.astype(np.float64))).astype(given[0].dtype)]
+
+    def pulled(g: Array) -> Array:
+        x = situation.value(name)
+        return np.asarray(gradient(x.astype(np.float64), g.astype(np.float64))).astype(x.dtype)
+
+    change = Change(situation.node.name, replace=replace)
+    change.inner, change.pulled = maker.name, pulled
+    op, inner = situation.node.op_type, maker.op_type
+    return Candidate(f"{text} in place of {op} of {inner.lstrip('_')}", change)
+
+
+def _log_softmax(x: Array) -> Array:
+    top = x - x.max(-1, keepdims=True)
+    return np.asarray(top - np.log(np.exp(top).sum(-1, keepdims=True)))
+
+
+def _softmax_gradient(x: Array, g: Array) -> Array:
+    return np.asarray(g - np.exp(_log_softmax(x)) * g.sum(-1, keepdims=True))
+
+
+def _log_sigmoid(x: Array) -> Array:
+    return np.asarray(-np.logaddexp(0, -x))
+
+
+def _sigmoid_gradient(x: Array, g: Array) -> Array:
+    return np.asarray(g * np.exp(-np.logaddexp(0, x)))
+
+
+def _division(situation: Situation) -> Iterator[Candidate]:
+    if situation.meaning in ("div", "mod") and len(situation.node.inputs) == 2:
+        yield _plus(1, _small(situation), situation)
+        yield _where_zero(situation)
+    elif situation.meaning in ("reciprocal", "rsqrt"):
+        yield _plus(0, _small(situation), situation)
+        yield _low(0, _small(situation), situation)
+    elif situation.meaning in ("div", "pow"):
+        yield _plus(0, _small(situation), situation)
+
+
+def _where_zero(situation: Situation) -> Candidate:
+    """Divide only where the divisor isn't 0; the result is 0 there."""
+    return Candidate(
+        "where(divisor == 0, 0, x / where(divisor == 0, 1, divisor))",
+        Change(
+            situation.node.name,
+            lambda given: [
+                np.where(given[1] == 0, 0, given[0]).astype(given[0].dtype),
+                np.where(given[1] == 0, 1, given[1]).astype(given[1].dtype),
+            ],
+        ),
+    )
+
+
+def _norm(situation: Situation) -> Iterator[Candidate]:
+    if situation.meaning == "div" and len(situation.node.inputs) == 2:
+        yield _low(1, _small(situation), situation)
+        yield _plus(1, _small(situation), situation)
+
+
+def _eps(situation: Situation) -> Iterator[Candidate]:
+    if situation.meaning == "div" and len(situation.node.inputs) == 2:
+        yield _plus(1, 1e-4, situation)
+    yield from _cast(situation)
+
+
+def _count(situation: Situation) -> Iterator[Candidate]:
+    if situation.meaning == "div" and len(situation.node.inputs) == 2:
+        yield _low(1, 1.0, situation)
+    elif situation.meaning in ("div", "mean"):
+        yield _zeros(situation, "0 where no element is left")
+
+
+def _one(situation: Situation) -> Iterator[Candidate]:
+    if situation.meaning == "variance":
+        yield _zeros(situation, "the biased variant (correction 0)")
+    elif situation.meaning == "div" and len(situation.node.inputs) == 2:
+        yield _low(1, 1.0, situation)
+
+
+def _zeros(situation: Situation, text: str) -> Candidate:
+    name = situation.node.name
+
+    def replace(given: list[Any]) -> list[Array]:
+        return [np.zeros_like(situation.value(f"{name}:0"))]
+
+    return Candidate(text, Change(name, replace=replace))
+
+
+def _root(situation: Situation) -> Iterator[Candidate]:
+    if situation.meaning in ("sqrt", "rsqrt"):
+        yield _low(0, 0.0 if situation.meaning == "sqrt" else _small(situation), situation)
+        yield _low(0, _small(situation), situation)
+
+
+def _base(situation: Situation) -> Iterator[Candidate]:
+    if situation.meaning == "pow":
+        yield _low(0, _small(situation), situation)
+        yield Candidate(
+            "abs() of the base", Change(situation.node.name, _at(0, np.abs)), 0, "magnitude"
+        )
+
+
+def _exponential(situation: Situation) -> Iterator[Candidate]:
+    largest = largest_number(situation.dtype)
+    ends = {"exp": np.log, "exp2": np.log2, "sinh": np.log, "cosh": np.log}
+    if largest is not None and situation.meaning in ends:
+        end = float(np.floor(ends[situation.meaning](largest)))
+        yield _between(0, -np.inf if situation.meaning in ("exp", "exp2") else -end, end, situation)
+    yield from _cast(situation)
+
+
+def _domain(situation: Situation) -> Iterator[Candidate]:
+    inside = {"float16": 1e-3, "bfloat16": 1e-2}.get(situation.dtype, 1e-6)
+    ends = {
+        **dict.fromkeys(("asin", "acos", "atanh", "erfinv"), (-1 + inside, 1 - inside)),
+        "acosh": (1 + inside, np.inf),
+        "logit": (inside, 1 - inside),
+    }
+    if situation.meaning == "gamma":
+        yield _plus(0, inside, situation)
+    elif situation.meaning == "acosh":
+        yield _low(0, 1 + inside, situation)
+    elif situation.meaning in ends:
+        yield _between(0, *ends[situation.meaning], situation)
+
+
+def _gradient(situation: Situation) -> Iterator[Candidate]:
+    if situation.meaning in ("sqrt", "rsqrt", "pow"):
+        yield _plus(0, _small(situation), situation)
+        yield _low(0, _small(situation), situation)
+    elif situation.meaning == "norm":
+        yield from ()
+    elif situation.meaning in ("log", "log1p"):
+        yield from _logarithm(situation)
+    yield from _domain(situation)
+
+
+def _infinities(situation: Situation) -> Iterator[Candidate]:
+    """Large finite numbers in place of infinities."""
+    largest = largest_number(situation.dtype)
+    if largest is None:
+        return
+    bound = min(1e9, largest / 2)
+    values = [situation.value(name) for name in situation.node.inputs]
+    places = [at for at, x in enumerate(values) if x.dtype.kind in "fV" and np.isinf(x).any()]
+
+    def give(given: list[Any]) -> list[Any]:
+        for place in places:
+            given = _at(place, lambda x: np.clip(x, -bound, bound))(given)
+        return given
+
+    if places:
+        yield Candidate(
+            f"{number_text(bound)} in place of the infinities",
+            Change(situation.node.name, give),
+            places[0] if len(places) == 1 else -1,
+            "between",
+            (-bound, bound),
+        )
+
+
+def _rows(situation: Situation) -> Iterator[Candidate]:
+    def unmasked(x: Array) -> Array:
+        return np.where((x == -np.inf).all(-1, keepdims=True), 0, x)
+
+    yield from _infinities(situation)
+    if situation.meaning == "softmax":
+        yield Candidate(
+            "rows that are masked as a whole left out (0 in place of -inf)",
+            Change(situation.node.name, _at(0, unmasked)),
+        )
+
+
+def _product(situation: Situation) -> Iterator[Candidate]:
+    if len(situation.node.inputs) == 2:
+
+        def give(given: list[Any]) -> list[Any]:
+            one, other = given
+            return [
+                np.where(np.broadcast_to(other == 0, one.shape), 0, one).astype(one.dtype)
+                if other.shape == one.shape or other.size == 1 else one,
+                np.where(np.broadcast_to(one == 0, other.shape), 0, other).astype(other.dtype)
+                if other.shape == one.shape or one.size == 1 else other,
+            ]  # fmt: skip
+
+        yield Candidate(
+            "where(mask, x, 0) in place of the product", Change(situation.node.name, give)
+        )
+    yield from _infinities(situation)
+
+
+#: Kind of the reason -> what makes its remedies, in the order in which they are tried.
+CANDIDATES: Mapping[str, tuple[_Make, ...]] = {
+    "log": (_logarithm, _cast),
+    "division": (_division, _cast),
+    "eps": (_eps,),
+    "sqrt": (_root,),
+    "power": (_base,),
+    "exp": (_exponential,),
+    "half": (_cast, _infinities, _kept),
+    "overflow": (_cast, _wide, _kept),
+    "difference": (_infinities,),
+    "product": (_product,),
+    "masked": (_rows,),
+    "gradient": (_gradient, _cast),
+    "norm": (_norm, _division),
+    "nothing": (_count,),
+    "one": (_one,),
+    "domain": (_domain,),
+}

@@ -1,0 +1,127 @@
+"""The program's line with a remedy in it."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tfdbg_cli.remedies.candidates import number_text
+
+__all__ = ["Edit", "edited"]
+
+# Op -> the operator of Python's that computes it.
+_OPERATORS = {"div": ast.Div, "pow": ast.Pow, "mod": ast.Mod, "mul": ast.Mult, "sub": ast.Sub}
+# What needs no parentheses where a method of it is called.
+_SIMPLE = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+
+
+class Edit(NamedTuple):
+    """A change of one place in a source file.
+
+    Attributes:
+        before, after: the expression.
+        lines: of the whole file, with the change.
+    """
+
+    before: str
+    after: str
+    lines: list[str]
+
+    def diff(self, file: str, lines: Sequence[str]) -> list[str]:
+        """The change as a unified diff.
+
+        Args:
+            file: the name in its head.
+            lines: of the file without it.
+        """
+        return list(difflib.unified_diff(lines, self.lines, f"a/{file}", f"b/{file}", lineterm=""))
+
+
+def edited(
+    lines: Sequence[str],
+    line: int,
+    names: Sequence[str],
+    argument: int,
+    spelling: str,
+    numbers: Sequence[float],
+) -> Edit | None:
+    """Write one argument of a call otherwise.
+
+    Args:
+        lines: of the file.
+        line: where the op was called, from 1.
+        names: what the function may be called: the op type, and what the op computes.
+        argument: which argument; of ``x.log()`` the first is ``x``.
+        spelling: what takes its place, with ``{x}`` for the argument and ``{0}`` … for numbers.
+        numbers: those.
+
+    Returns:
+        ``None``: the line has no such call, or several, or isn't Python.
+    """
+    try:
+        tree = ast.parse("\n".join(lines))
+    except (SyntaxError, ValueError):
+        return None
+    calls = list(_calls(tree, line, names))
+    if len(calls) != 1:
+        return None
+    call, arguments = calls[0]
+    if argument >= len(arguments) or arguments[argument].lineno != arguments[argument].end_lineno:
+        return None
+    place = arguments[argument]
+    text = lines[place.lineno - 1].encode()
+    old = text[place.col_offset : place.end_col_offset].decode()
+    is_whole = isinstance(place, _SIMPLE) or not spelling.startswith("{x}")
+    x = old if is_whole else f"({old})"
+    new = spelling.format(*map(number_text, numbers), x=x)
+    # ``a / b + c`` would be another division, ``a + b.log()`` the logarithm of ``b``.
+    is_operand = isinstance(call, ast.BinOp) or place is getattr(call.func, "value", None)
+    around = text[: place.col_offset].decode()[-1:] + text[place.end_col_offset :].decode()[:1]
+    if is_operand and "+" in spelling and around != "()":
+        new = f"({new})"
+    changed = text[: place.col_offset].decode() + new + text[place.end_col_offset :].decode()
+    whole = [*lines]
+    whole[place.lineno - 1] = changed
+    before, after = old, new
+    if call.lineno == call.end_lineno:
+        end = len(text) - (call.end_col_offset or 0)
+        before = text[call.col_offset : len(text) - end].decode()
+        after = changed.encode()[call.col_offset : len(changed.encode()) - end].decode()
+    return Edit(before, after, whole)
+
+
+def _calls(
+    tree: ast.AST, line: int, names: Sequence[str]
+) -> Iterator[tuple[ast.Call | ast.BinOp, list[ast.expr]]]:
+    """The calls on a line that are of a function, each with its arguments."""
+    operators = tuple(_OPERATORS[each] for each in names if each in _OPERATORS)
+    modules = {
+        (each.asname or each.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for each in node.names
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.expr) or not node.lineno <= line <= (node.end_lineno or 0):
+            continue
+        if isinstance(node, ast.BinOp) and isinstance(node.op, operators):
+            yield node, [node.left, node.right]
+        elif isinstance(node, ast.Call):
+            function = node.func
+            name = function.attr if isinstance(function, ast.Attribute) else ""
+            name = function.id if isinstance(function, ast.Name) else name
+            if name not in names:
+                continue
+            if not isinstance(function, ast.Attribute) or _root(function) in modules:
+                yield node, node.args
+            else:  # a method of the tensor
+                yield node, [function.value, *node.args]
+
+
+def _root(node: ast.expr) -> str:
+    """The name that attributes are looked up from: ``torch`` of ``torch.special.log1p``."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

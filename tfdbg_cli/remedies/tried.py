@@ -1,0 +1,255 @@
+"""The remedies for the reason of a bad tensor, each tried on the values of its run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfdbg_cli.common.arrays import Array, np
+from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.unwarned import unwarned
+from tfdbg_cli.common.traits import traits_of
+from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
+from tfdbg_cli.dumps.finite import count_bad
+from tfdbg_cli.dumps.graph import Node, node_name_of
+from tfdbg_cli.dumps.sources import Frame, own_frame
+from tfdbg_cli.filters.cause_ops import forward_node
+from tfdbg_cli.filters.cause_patterns import PHASE
+from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.lineage import TensorLineage
+from tfdbg_cli.remedies.candidates import Candidate, Situation, candidates
+from tfdbg_cli.remedies.edits import Edit, edited
+from tfdbg_cli.remedies.trial import Outcome, Trial, difference
+
+__all__ = ["AT_A_STOP", "Tried", "tried"]
+
+# What has a gradient that is computed of its result.
+_POLES = ("sqrt", "rsqrt", "pow")
+#: Seconds for all remedies where nobody has asked for them.
+AT_A_STOP = 0.3
+
+
+@dataclass
+class Tried:
+    """One remedy and what came of it.
+
+    Attributes:
+        candidate: the remedy.
+        outcome: what is other with it.
+        is_clean: nothing that was computed is bad any more, and the op could be computed.
+        then: that in words.
+        loss: tensor and value of the number that the run ends with; ``None``: it isn't computed
+            from the op, or isn't known.
+        changed: of the op's result, how many elements that were finite are other ones.
+        largest: the largest difference of those.
+        frame: the program's line; ``None``: it isn't known.
+        edit: of that line; ``None``: it can't be written by a rule.
+    """
+
+    candidate: Candidate
+    outcome: Outcome
+    is_clean: bool
+    then: str
+    loss: tuple[str, float] | None
+    changed: int
+    largest: float
+    frame: Frame | None
+    edit: Edit | None
+
+    @property
+    def text(self) -> str:
+        """The changed expression, or what is changed."""
+        return self.edit.after if self.edit is not None else self.candidate.text
+
+    @property
+    def elsewhere(self) -> str:
+        """What became of elements that were finite."""
+        if not self.changed:
+            return "nothing"
+        elements = "1 element" if self.changed == 1 else f"{self.changed} elements"
+        return f"{elements}, none by more than {self.largest:.2g}"
+
+    def record(self) -> dict[str, Any]:
+        """The structure of docs/json.md."""
+        is_placed = self.frame is not None and self.edit is not None
+        return {
+            "change": self.text,
+            "then": self.then,
+            "clean": self.is_clean,
+            "loss": self.loss[1] if self.loss is not None else None,
+            "changed": self.changed,
+            "largest_change": self.largest,
+            "file": self.frame.file if self.frame is not None and is_placed else "",
+            "line": self.frame.line if self.frame is not None and is_placed else 0,
+        }
+
+
+def tried(dump: Dump, begin: Datum, seconds: float) -> list[Tried]:
+    """Try the remedies for the reason of a bad tensor: those that make the run clean come first.
+
+    Args:
+        dump: of the run.
+        begin: the tensor in which it began.
+        seconds: that may be spent in all; what isn't computed until then is told as unknown.
+    """
+    if dump.redo is None:
+        return []
+    try:
+        with unwarned(), np.errstate(all="ignore"):
+            return _tried(dump, begin, time.monotonic() + seconds)
+    except Exception as error:  # whoever looks at the run sees the rest of the screen
+        pass_on(error)
+        return []
+
+
+def _tried(dump: Dump, begin: Datum, deadline: float) -> list[Tried]:
+    lineage = TensorLineage.of(dump)
+    cause, node = cause_of(lineage, begin), lineage.node(begin)
+    graph = lineage.graph
+    if cause is None or node is None or graph is None:
+        return []
+    target = graph.nodes.get(cause.forward) if cause.forward else None
+    if target is None and cause.kind == "gradient":
+        makers = [graph.nodes.get(node_name_of(each)) for each in node.inputs]
+        roots = [each for each in makers if each and lineage.roles.computes(each.op_type) in _POLES]
+        target = forward_node(graph, node) or next(iter(roots), None)
+    target = target or node
+    trial = Trial(dump, deadline)
+    made = dump.by_node(target.name)
+    situation = Situation(
+        cause.kind,
+        graph,
+        target,
+        lineage.roles.computes(target.op_type),
+        made[0].dtype if made else begin.dtype,
+        trial.value,
+        lineage.roles.computes,
+    )
+    found = (_try(lineage, trial, situation, each) for each in candidates(situation))
+    return sorted(filter(None, found), key=lambda each: not each.is_clean)
+
+
+def _try(
+    lineage: TensorLineage, trial: Trial, situation: Situation, candidate: Candidate
+) -> Tried | None:
+    try:
+        outcome = trial.run(candidate.change)
+    except Exception as error:  # above all: there is no memory
+        pass_on(error)
+        return None
+    dump, node = lineage.dump, situation.node
+    is_known = bool(outcome.count)
+    is_clean = is_known and not outcome.bad
+    nodes = lineage.graph.nodes if lineage.graph is not None else {}
+    loss = _loss(dump, outcome, nodes)
+    before = _before(trial, outcome, node)
+    changed, largest = difference(
+        before, {name: value for name, value in outcome.values.items() if name in before}
+    )
+    frame = own_frame(node.frames or ())
+    return Tried(
+        candidate,
+        outcome,
+        is_clean,
+        _then(lineage, node, outcome, loss),
+        loss,
+        changed,
+        largest,
+        frame,
+        _edit(dump, node, situation, candidate, frame),
+    )
+
+
+def _before(trial: Trial, outcome: Outcome, node: Node) -> dict[str, Any]:
+    found = {}
+    for name in outcome.values:
+        if node_name_of(name) == node.name:
+            try:
+                found[name] = trial.value(name)
+            except CannotRedo:
+                continue
+    return found
+
+
+def _loss(dump: Dump, outcome: Outcome, nodes: Mapping[str, Node]) -> tuple[str, float] | None:
+    """The number that the forward pass ends with: one that is handed over, or the last of all."""
+    numbers: dict[str, float] = {}
+    later: set[str] = set()  # nodes that gradients lead to
+    for tensor, value in outcome.values.items():
+        name = node_name_of(tensor)
+        sources = {node_name_of(each) for each in nodes[name].inputs} if name in nodes else set()
+        if _phase(nodes, name) or sources & later:
+            later.add(name)
+        elif value.size == 1 and value.dtype.kind in "fV":
+            numbers[tensor] = float(value.astype(np.float64).reshape(()))
+    info = dump.run_info()
+    ends: set[str] = set()
+    if info is not None:
+        ends = {*(info.results or ()), *info.outputs.values(), *info.fetches}
+    found = next((each for each in numbers if each in ends), next(reversed(numbers), ""))
+    return (found, numbers[found]) if found else None
+
+
+def _then(
+    lineage: TensorLineage, node: Node, outcome: Outcome, loss: tuple[str, float] | None
+) -> str:
+    if outcome.bad:
+        bad = _words(outcome.bad_value)
+        if node_name_of(outcome.bad) == node.name:
+            return f"still {bad}"
+        graph = lineage.graph
+        other = graph.nodes.get(node_name_of(outcome.bad)) if graph is not None else None
+        frame = own_frame(other.frames or ()) if other is not None else None
+        return f"{bad} at {outcome.bad}{f', line {frame.line}' if frame is not None else ''}"
+    if not outcome.count:
+        return f"not tried: {outcome.why}" if outcome.why else "not tried"
+    graph = lineage.graph
+    nodes = graph.nodes if graph is not None else {}
+    phases = {_phase(nodes, node_name_of(name)) for name in outcome.values}
+    known = ""
+    if loss is not None:
+        known = "clean to the loss, gradients too" if "backward" in phases else "clean to the loss"
+    if not outcome.unknown:
+        return known or "clean to the end of the run"
+    other = nodes.get(outcome.unknown)
+    is_update = _phase(nodes, outcome.unknown) == "optimizer" or (
+        other is not None and lineage.roles.writing.match(other.op_type) is not None
+    )
+    if known and is_update:
+        return known  # the update needs weights that aren't kept
+    gone = f"{outcome.unknown} ({outcome.why})"
+    return f"{known}, up to {gone}" if known else f"clean up to {gone}"
+
+
+def _phase(nodes: Mapping[str, Node], name: str) -> str:
+    """``backward``, ``optimizer`` or another part of a step that isn't the forward pass."""
+    found = nodes[name].attributes.get(PHASE, "") if name in nodes else ""
+    return found.replace("forward", "") or ("backward" if "gradients/" in name else "")
+
+
+def _words(value: Array | None) -> str:
+    if value is None:
+        return "bad"
+    nan, negative, positive = count_bad(value)
+    names = (("nan", nan), ("-inf", negative), ("inf", positive))
+    return " and ".join(name for name, count in names if count)
+
+
+def _edit(
+    dump: Dump, node: Node, situation: Situation, candidate: Candidate, frame: Frame | None
+) -> Edit | None:
+    info = dump.run_info()
+    traits = traits_of(info.engine) if info is not None else None
+    spelling = traits.spelling.get(candidate.edit, "") if traits is not None else ""
+    if frame is None or not spelling or candidate.argument < 0:
+        return None
+    lines = dump.sources().lines(frame.file)
+    if lines is None:
+        return None
+    names = (node.op_type.rstrip("_").lower(), situation.meaning)
+    found = edited(lines, frame.line, names, candidate.argument, spelling, candidate.numbers)
+    if found is None and situation.meaning == "reciprocal":  # written as 1 / x
+        found = edited(lines, frame.line, ("div",), 1, spelling, candidate.numbers)
+    return found
