@@ -410,11 +410,12 @@ class Actions:
 
     def _show_keys(self) -> None:
         """The keys of this screen; from there, all of them."""
+        columns = self.state.size[0] - 2
         if self.state.view is not None and self.state.view.command == "(keys)":
-            self._app.push(self.state.keys.document(), "(keys)", once=True)
+            self._app.push(self.state.keys.document(columns), "(keys)", once=True)
             return
         here = dict.fromkeys([*page_places(self.state), *places(self.state)])
-        self._app.push(self.state.keys.document_of(here), "(keys)", once=True)
+        self._app.push(self.state.keys.document_of(here, columns), "(keys)", once=True)
 
     def _close_help(self) -> None:
         if self.state.views.can_move(-1):
