@@ -53,7 +53,8 @@ def wrapped(lines: Iterable[Line], columns: int, indent: int = 2) -> list[Line]:
 
 
 def _wrapped(whole: Line, columns: int, indent: int) -> list[Line]:
-    if len(whole.text) <= columns:
+    # A line of a source file is one line there, and scrolls sideways here.
+    if len(whole.text) <= columns or any(span.role == "source" for span in whole.spans):
         return [whole]
     made: list[list[Span]] = [[]]
     used, word = 0, list[Span]()
