@@ -427,9 +427,9 @@ RUN_INFO = Command(
     "run_info",
     ("ri",),
     "run control",
-    "Show the run's fetches and feeds, and the commands to go on with.",
+    "Show the run's inputs and outputs, and the commands to go on with.",
     _run_info,
-    examples=(("ri", "fetches and feeds of this run"),),
+    examples=(("ri", "inputs and outputs of this run"),),
 )
 
 ERROR = Command(
