@@ -91,7 +91,7 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("--fix", action="store_true", help="divide by the root of the size of a head: no bug")
-    add("--steps", type=int, default=30, metavar="N")
+    add("--steps", type=int, default=20, metavar="N")
     add("--learning-rate", type=float, default=0.008, metavar="R")
     add("--layers", type=int, default=2, metavar="N")
     add("--heads", type=int, default=2, metavar="N")
@@ -99,12 +99,13 @@ def parse_options():
     add("--length", type=int, default=16, metavar="N", help="of a sequence")
     add("--numbers", type=int, default=16, metavar="N", help="how many there are")
     add("--batch-size", type=int, default=4, metavar="N")
-    add("--seed", type=int, default=1)
+    add("--seed", type=int, default=3)
     return parser.parse_args()
 
 
 def main():
     options = parse_options()
+    torch.set_num_threads(1)  # so little work is slower on several: they wait for each other
     torch.manual_seed(options.seed)
     model = Transformer(options)
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.learning_rate)

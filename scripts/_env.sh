@@ -37,8 +37,10 @@ ensure_env() {
         # SHOW_PIP: somebody waits and wants to see how far it is.
         "$venv/bin/python" -m pip install ${SHOW_PIP:---quiet} --disable-pip-version-check \
             --no-compile "$@" >&2
-        # pip does so on one core, file by file; some packages have files of Python 2.
-        "$venv/bin/python" -m compileall -qq -j 0 "$venv/lib" >/dev/null 2>&1 || true
+        # pip does so on one core, file by file; some packages have files of Python 2. Whoever waits needs
+        # a fraction of them, which Python compiles when they are imported.
+        [ -n "${SHOW_PIP:-}" ] ||
+            "$venv/bin/python" -m compileall -qq -j 0 "$venv/lib" >/dev/null 2>&1 || true
         echo "$sum $*" >"$stamp"
     fi
 }

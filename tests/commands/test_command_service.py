@@ -199,15 +199,15 @@ def stop_of(command):
 @pytest.mark.parametrize("command", BUILTIN, ids=lambda command: command.name)
 def test_every_command_has_help_by_every_name(dump, command, capfd):
     shell = Shell(dump, stop_of(command))
-    text = shell.text(f"help {command.name}")
-    assert command.summary in text
+    text = shell.text(f"help {command.name}", 400)
+    assert command.summary in text  # in one line, where there is room
     assert f"Usage: {command.name}" in text
     for argument in command.arguments:
         assert argument.summary in text
     for name in (command.name, *command.aliases):
-        assert shell.text(f"help {name}") == text
-        assert shell.text(f"{name} -h") == text
-        assert shell.text(f"{name} --help") == text
+        assert shell.text(f"help {name}", 400) == text
+        assert shell.text(f"{name} -h", 400) == text
+        assert shell.text(f"{name} --help", 400) == text
     assert capfd.readouterr() == ("", "")
 
 
@@ -317,11 +317,11 @@ def test_a_damaged_settings_file_is_reported_and_left_alone(tmp_path, damage):
     path.write_bytes(data)
     shell = Shell(None, settings=Settings(path))
     assert str(path) in shell.settings.warning
-    assert shell.settings.warning in shell.text("config")
-    assert "max_elements: 1000" in shell.text("config")
+    assert shell.settings.warning in shell.text("config", 400)
+    assert "max_elements: 1000" in shell.text("config", 400)
     assert path.read_bytes() == data
     shell.document("config set --keep max_elements 7")
-    assert "max_elements: 7" in Shell(None, settings=Settings(path)).text("config")
+    assert "max_elements: 7" in Shell(None, settings=Settings(path)).text("config", 400)
 
 
 def test_settings_that_cannot_be_written_hold_for_the_session(tmp_path):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfdbg_cli.commands.wrapping import wrapped
+from tfdbg_cli.commands.wrapping import Prose, wrapped
 from tfdbg_cli.common.documents import Line, Link, Span, line
 
 WORDS = st.text("ab :.[", max_size=30)
@@ -41,3 +41,16 @@ def test_links_stay_whole():
     made = wrapped([line("see ", ("help why", "link", "help why"), " now")], 10)
     assert [each.text for each in made] == ["see", "  help why", "  now"]
     assert made[1].spans[-1] == Span("help why", "link", Link("help why"))
+
+
+def test_prose_is_broken_again_for_another_width():
+    whole = [line("one two three four five six seven eight nine ten eleven twelve")]
+    prose = Prose(whole, 78)
+    assert prose.line_count == 1
+    narrow = prose.resized(50)
+    assert [each.text for each in narrow.lines(0, 9)] == [
+        "one two three four five six seven eight nine ten",
+        "  eleven twelve",
+    ]
+    assert narrow.resized(79).line_count == 1
+    assert narrow.resized(50) is narrow

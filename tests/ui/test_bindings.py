@@ -164,3 +164,15 @@ def test_keys_that_are_no_table(tmp_path: Path) -> None:
     assert '"keys" in the settings file is not used' in service.settings.warning
     service.settings.set("mouse_mode", "on")  # and it stays in the file
     assert json.loads((tmp_path / "config.json").read_text())["keys"] == ["f5"]
+
+
+@pytest.mark.parametrize("columns", [58, 78, 158])
+def test_no_help_text_is_cut(columns: int) -> None:
+    table = KeyTable({})
+    short = table.document_of([Where.MAP, Where.TENSOR, Where.PAGE], columns)
+    for document in (short, table.document(columns)):
+        texts = [each.text for each in document.lines(0, document.line_count)]
+        assert max(map(len, texts)) <= columns
+        narrow = document.resized(61)
+        assert max(len(each.text) for each in narrow.lines(0, narrow.line_count)) <= 60
+    assert "the next slice of a tensor" in "".join(each.text for each in short.lines(0, 99))

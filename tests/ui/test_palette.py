@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_heads import service
 from ui_player import Input, Player, enter, play
 from ui_service import SmallService
 
@@ -201,3 +202,17 @@ def test_all_real_commands_are_in_it() -> None:
         assert screen.rows[0].startswith("--- version")
 
     play(script, service)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", [(160, 50), (80, 24), (60, 15)])
+def test_what_the_list_cuts_ends_with_a_sign(size: tuple[int, int]) -> None:
+
+    def script(screen: Player) -> Keys:
+        yield ["f4", *"explain the first bad"]
+        rows = screen.text.splitlines()
+        row = next(text for text in rows if text.startswith(" why "))
+        summary = row.partition(" command")[0].rstrip().split("  ")[-1].strip()
+        assert summary.endswith((".", "…")), row
+        assert rows[-2].rstrip().endswith(("Tab: next", "Esc closes", "type to find")), rows[-2]
+
+    play(script, service(), size=size)

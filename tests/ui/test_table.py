@@ -199,6 +199,25 @@ def test_what_is_selected_is_for_other_commands(tmp_path: Path) -> None:
     play(script, stop)
 
 
+def test_two_rows_are_compared_with_few_keys() -> None:
+    """As many as VisiData takes: into the list, one row selected, the other under the cursor."""
+    stop = service()
+
+    def script(screen: Player) -> Keys:
+        yield enter("lt")
+        yield ["down", " ", "j", '"']
+        assert shown(screen) == "lt --selected"
+        assert list(stop.context.selected) == ["op_00:0", "op_02:0"]
+        listed = [row for row in screen.text.splitlines() if "● " in row]
+        assert len(listed) == 2
+        yield ["backspace", "U", '"']
+        assert stop.context.selected == {}
+        yield ["esc", "esc", *"pt op_00", "enter", "up", "ctrl a", "ctrl k", "down"]
+        assert "row " not in screen.text  # no list: the history, as ever
+
+    play(script, stop)
+
+
 @pytest.mark.parametrize("size", [(60, 20), (50, 12)])
 def test_a_frozen_name_stays_while_the_rest_scrolls(size: tuple[int, int]) -> None:
     def script(screen: Player) -> Keys:

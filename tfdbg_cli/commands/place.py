@@ -41,7 +41,7 @@ def _here(context: Context, arguments: argparse.Namespace) -> Result:
     if frame is not None:
         command = f"ps {quoted(frame.file)} -b {frame.line}"
         lines.append(line("  ", (f"{near_path(frame.file)}:{frame.line}", "link", command)))
-        lines.append(line("  > ", (frame.text, "bold")))
+        lines.append(line("  > ", (dump.sources().text(frame), "bold")))
     return TextDocument(lines, menu=node_menu(dump, node.name, ""))
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-__all__ = ["bytes_text", "device_text", "execution_word", "near_path", "node_menu", "watch_name"]
+__all__ = [
+    "bytes_text",
+    "device_text",
+    "execution_word",
+    "has_debug_ops",
+    "near_path",
+    "node_menu",
+    "watch_name",
+]
 
 import os
 
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import MenuItem
 from tfdbg_cli.common.traits import traits_of
-from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
 from tfdbg_cli.dumps.profile import is_profile_only
 
 
@@ -32,9 +40,8 @@ def near_path(path: str) -> str:
     return os.path.normpath(path) if relative.startswith("..") else relative
 
 
-def _has_debug_ops(dump: Dump) -> bool:
-    """Whether a run speaks of devices, debug ops and dumps as the original does."""
-    info = dump.run_info()
+def has_debug_ops(info: RunInfo | None) -> bool:
+    """Whether a run speaks of fetches, devices, debug ops and dumps as the original does."""
     if info is None or not info.engine:
         return True
     traits = traits_of(info.engine)
@@ -43,18 +50,18 @@ def _has_debug_ops(dump: Dump) -> bool:
 
 def device_text(dump: Dump, device: str) -> str:
     """A device as the program's own framework calls it: ``CPU:0``."""
-    return device if _has_debug_ops(dump) else device.rpartition("/device:")[2]
+    return device if has_debug_ops(dump.run_info()) else device.rpartition("/device:")[2]
 
 
 def watch_name(dump: Dump, datum: Datum) -> str:
     """The name of a tensor, with the debug op where the framework has such."""
-    is_plain = datum.debug_op == "DebugIdentity" and not _has_debug_ops(dump)
+    is_plain = datum.debug_op == "DebugIdentity" and not has_debug_ops(dump.run_info())
     return datum.tensor_name if is_plain else datum.watch_key
 
 
 def execution_word(dump: Dump) -> str:
     """What one of several values of a tensor is called: a loop's ``iteration``, or a ``dump``."""
-    return "dump" if _has_debug_ops(dump) else "iteration"
+    return "dump" if has_debug_ops(dump.run_info()) else "iteration"
 
 
 def node_menu(dump: Dump, node: str, current: str) -> tuple[MenuItem, ...]:

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterable
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.common.documents import Line, Span
+from tfdbg_cli.common.documents import Line, Span, TextDocument
 
-__all__ = ["UNBROKEN", "columns_of", "wrapped"]
+__all__ = ["Prose", "columns_of", "wrapped"]
 
-#: Columns of which there are always enough.
-UNBROKEN = 10_000
+# Columns of which there are always enough, and with which a screen is still readable.
+_UNBROKEN, _NARROWEST = 10_000, 40
 _PIECE = re.compile(r"\s+|\S+")
 
 
 def columns_of(context: Context) -> int:
     """How many a line of prose may fill; what is printed stays in one line."""
-    return UNBROKEN if context.is_printed else max(context.width - 2, 40)
+    return _UNBROKEN if context.is_printed else max(context.width - 2, _NARROWEST)
+
+
+class Prose(TextDocument):
+    """Lines that are broken between words, again whenever the width changes."""
+
+    def __init__(
+        self, lines: Iterable[Line], columns: int, indent: int = 2, title: str = ""
+    ) -> None:
+        self._whole, self._columns, self._indent = list(lines), columns, indent
+        super().__init__(wrapped(self._whole, columns, indent), title)
+
+    def resized(self, width: int) -> TextDocument:
+        """The same lines for another width."""
+        columns = max(width - 1, _NARROWEST)
+        if columns == self._columns:
+            return self
+        made = copy.copy(self)
+        made._columns = columns
+        made._lines = wrapped(self._whole, columns, self._indent)
+        return made
 
 
 def wrapped(lines: Iterable[Line], columns: int, indent: int = 2) -> list[Line]:
@@ -32,7 +53,8 @@ def wrapped(lines: Iterable[Line], columns: int, indent: int = 2) -> list[Line]:
 
 
 def _wrapped(whole: Line, columns: int, indent: int) -> list[Line]:
-    if len(whole.text) <= columns:
+    # A line of a source file is one line there, and scrolls sideways here.
+    if len(whole.text) <= columns or any(span.role == "source" for span in whole.spans):
         return [whole]
     made: list[list[Span]] = [[]]
     used, word = 0, list[Span]()

@@ -22,6 +22,7 @@ VERBS = (
     "filter",  # only the rows with the same cell
     "select",  # the row for later commands; or no longer
     "select-like",  # the rows with the same cell
+    "join",  # selects the row beside the only one that is selected
     "selected",  # only what is selected
     "unselect",  # everything
 )

@@ -130,6 +130,10 @@ class Sources:
             return ""
         return lines[number - 1].strip()
 
+    def text(self, frame: Frame) -> str:
+        """The line of a frame, stripped: as the frame has it, or else the file."""
+        return frame.text or self.line(frame.file, frame.line)
+
     def paths(self) -> list[str]:
         """The files whose text is held."""
         return sorted(path for path, lines in self._lines.items() if lines is not None)

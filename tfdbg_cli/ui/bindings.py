@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tfdbg_cli.common.documents import Document, Line, Span, TextDocument, line
+from tfdbg_cli.commands.wrapping import Prose
+from tfdbg_cli.common.documents import Document, Line, Span, line
 from tfdbg_cli.common.errors import did_you_mean
 from tfdbg_cli.ui.keys import KEYS, Key, Where, key_name, read_key
 
@@ -128,41 +129,40 @@ class KeyTable:
                     return key_name(next(filter(_FUNCTION.match, row.keys), row.keys[0]))
         return ""
 
-    def document_of(self, places: Iterable[Where]) -> Document:
+    def document_of(self, places: Iterable[Where], columns: int = 78) -> Document:
         """The help page of a screen: the keys that it has, and those that every screen needs.
 
         Args:
             places: of its keys.
+            columns: that a line may fill.
         """
         own = [where for where in places if where not in _EVERYWHERE]
-        lines = [made for where in own for made in self._lines_of(where, short=True)]
+        needed = [row for row in self.rows if (row.action, row.where) in _NEEDED]
+        needed.sort(key=lambda row: _NEEDED.index((row.action, row.where)))
+        width = _width([*needed, *(row for row in self.rows if row.where in own)])
+        lines = [made for where in own for made in self._lines_of(where, width, short=True)]
         lines.append(line(("On every screen", "heading")))
-        for action, where in _NEEDED:
-            row = next((r for r in self.rows if (r.action, r.where) == (action, where)), None)
-            if row is not None:
-                names = (_names(row) + " ").ljust(self._width)
-                lines.append(line(("  " + names, "bold"), row.help))
+        lines += [
+            line(("  " + (_names(row) + " ").ljust(width), "bold"), row.help) for row in needed
+        ]
         lines += [line(), line("F1 again, or ", ("help keys", "link", "help keys"), ": all keys")]
-        return _help_page(lines, "Keys of this screen")
+        return _help_page(lines, "Keys of this screen", columns, width + 2)
 
-    @property
-    def _width(self) -> int:
-        return min(max((len(_names(row)) for row in self.rows if row.help), default=0), 28) + 2
-
-    def _lines_of(self, where: Where, *, short: bool = False) -> list[Line]:
+    def _lines_of(self, where: Where, width: int, *, short: bool = False) -> list[Line]:
         """The keys of one place under its heading; ``short``: without the names of actions."""
         rows = [row for row in self.rows if row.help and row.where is where]
         place = "" if short else f"  [{where.name.lower()}]"
         lines = [line((where.value, "heading"), (place, "dim"))]
         for row in rows:
             name = "" if short or row.action.startswith(COMMAND) else f"  {row.action}"
-            names = Span("  " + (_names(row) + " ").ljust(self._width), "bold")
+            names = Span("  " + (_names(row) + " ").ljust(width), "bold")
             lines.append(Line([names, Span(row.help), Span(name, "dim")]))
         return [*lines, line()]
 
-    def document(self) -> Document:
-        """The help page of all keys."""
-        lines = [made for where in Where for made in self._lines_of(where)]
+    def document(self, columns: int = 78) -> Document:
+        """The help page of all keys, with lines that fill so many columns."""
+        width = _width(self.rows)
+        lines = [made for where in Where for made in self._lines_of(where, width)]
         lines += [
             line(("Mouse", "heading")),
             line("  Click links, rows, the menu, the arrows, the status line and the scroll bar."),
@@ -179,11 +179,16 @@ class KeyTable:
             line('  "nothing" unbinds a key. The places are those in brackets.'),
         ]
         lines += [line((text, "warning")) for text in self.warnings]
-        return _help_page(lines, "Keys")
+        return _help_page(lines, "Keys", columns, width + 2)
 
 
-def _help_page(lines: Iterable[Line], title: str) -> Document:
-    document = TextDocument(lines, title=title)
+def _width(rows: Iterable[Key]) -> int:
+    """What the names of keys need, and a gap; the few that are longer stand out."""
+    return min(max((len(_names(row)) for row in rows if row.help), default=0), 28) + 2
+
+
+def _help_page(lines: Iterable[Line], title: str, columns: int, indent: int) -> Document:
+    document = Prose(lines, columns, indent, title)
     document.kind = "help"
     return document
 

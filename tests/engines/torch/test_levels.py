@@ -179,6 +179,7 @@ def test_what_is_looked_at_before_a_run_counts():
     levels = make()
     for _ in range(20):
         watcher = levels.watcher(Watch(filter_name="has_inf_or_nan"), TRAINING, None)
+        watcher.is_bare = False
         watcher.seconds = 1.0
         watcher.seconds_before = {MODULES: 0.5}.get(watcher.level, 2.0)
         levels.ended(watcher, TRAINING)

@@ -221,7 +221,7 @@ class _AncestryScreen:
         frame = own_frame(node.frames or ()) if node is not None else None
         if frame is not None:
             place = f"{frame.file}:{frame.line}"
-            text = frame.text or self._dump.sources().line(frame.file, frame.line)
+            text = self._dump.sources().text(frame)
             is_known = self._dump.sources().lines(frame.file) is not None
             link = Link(f"ps {quoted(frame.file)} -b {frame.line}") if is_known else None
             lines.append(line("Made at ", Span(place, "link" if link else "", link), f": {text}"))

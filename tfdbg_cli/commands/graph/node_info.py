@@ -20,7 +20,7 @@ from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.program_names import resolve_program_name
-from tfdbg_cli.commands.units import device_text, near_path, node_menu, watch_name
+from tfdbg_cli.commands.units import device_text, has_debug_ops, near_path, node_menu, watch_name
 from tfdbg_cli.common.documents import Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Dump
@@ -69,25 +69,31 @@ def _fused_near(graph: Graph, name: str, limit: int = 3) -> list[str]:
     return []
 
 
-def _neighbours(graph: Graph, edges: list[Edge], what: str) -> list[Line]:
+def _neighbours(dump: Dump, graph: Graph, edges: list[Edge], what: str) -> list[Line]:
+    """The edges of one direction; where the framework has no control edges, no word of them."""
     data = [edge for edge in edges if not edge.is_control]
     control = [edge for edge in edges if edge.is_control]
-    lines = [line(), line(f"  {len(data)} {what}(s) + {len(control)} control {what}(s):")]
+    lines = [line()]
+    has_both = bool(control) or has_debug_ops(dump.run_info())
+    margin = " " * (6 if has_both else 4)
+    if has_both:
+        lines.append(line(f"  {len(data)} {what}(s) + {len(control)} control {what}(s):"))
 
     def rows(group: list[Edge], head: str) -> Iterable[Line]:
-        if not group:
+        if not group and has_both:
             return
-        yield line(f"    {len(group)} {head}(s):")
+        yield line(margin[2:], f"{len(group)} {head}(s):")
         for edge in group:
             node = graph.nodes.get(edge.node)
             if node is None:  # a damaged graph
-                yield line("      ", ("[?] ", "op_type"), edge.label)
+                yield line(margin, ("[?] ", "op_type"), edge.label)
                 continue
             link = f"ni -a -d -t {quoted(edge.node)}"
-            yield line("      ", (f"[{node.op_type}] ", "op_type"), (edge.label, "link", link))
+            yield line(margin, (f"[{node.op_type}] ", "op_type"), (edge.label, "link", link))
 
     lines += rows(data, what)
-    lines += rows(control, f"control {what}")
+    if has_both:
+        lines += rows(control, f"control {what}")
     return lines
 
 
@@ -118,7 +124,7 @@ def _dumps(dump: Dump, name: str) -> list[Line]:
 
 
 def _frame_lines(depth: int, frame: Frame, sources: Sources) -> list[Line]:
-    text = frame.text or sources.line(frame.file, frame.line)
+    text = sources.text(frame)
     unknown = "(unknown: compiled from a string)" if frame.file.startswith("<") else "(unknown)"
     has_source = sources.lines(frame.file) is not None
     link = f"ps {quoted(frame.file)} -b {frame.line}"
@@ -138,7 +144,7 @@ def _own_line(dump: Dump, graph: Graph, node: Node) -> list[Line]:
     if frame is None:
         return []
     sources = dump.sources()
-    text = frame.text or sources.line(frame.file, frame.line)
+    text = sources.text(frame)
     place = f"{PurePath(frame.file).name}:{frame.line}"
     link = f"ps {quoted(frame.file)} -b {frame.line}"
     where = (place, "link", link) if sources.lines(frame.file) is not None else (place, "bold")
@@ -196,12 +202,17 @@ def _notes(asked: str, node: Node) -> list[Line]:
     return notes
 
 
-def _device(dump: Dump, node: Node) -> str:
-    """Where the node was placed, or at least where its tensors were dumped."""
-    if node.device:
-        return device_text(dump, node.device)
-    devices = dict.fromkeys(datum.device_name for datum in dump.by_node(node.name))
-    return ", ".join(device_text(dump, each) for each in devices if each) or "(unknown)"
+def _device(dump: Dump, node: Node) -> list[Line]:
+    """Where the node was placed, or at least where its tensors were dumped, if that is known."""
+    devices = (
+        [node.device]
+        if node.device
+        else dict.fromkeys(datum.device_name for datum in dump.by_node(node.name))
+    )
+    known = ", ".join(device_text(dump, each) for each in devices if each)
+    if known or has_debug_ops(dump.run_info()):
+        return [line(f"  Device: {known or '(unknown)'}")]
+    return []
 
 
 def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
@@ -215,12 +226,12 @@ def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
         line("Node ", (name, "bold")),
         line(),
         line("  Op: ", (node.op_type, "op_type")),
-        line(f"  Device: {_device(dump, node)}"),
+        *_device(dump, node),
         *(_own_line(dump, graph, node) if arguments.traceback else ()),
         *_notes(node_name_of(resolve_program_name(context, asked)), node),
         *origin_lines(context, graph, node),
-        *_neighbours(graph, graph.inputs(name), "input"),
-        *_neighbours(graph, graph.recipients(name), "recipient"),
+        *_neighbours(dump, graph, graph.inputs(name), "input"),
+        *_neighbours(dump, graph, graph.recipients(name), "recipient"),
         *gradient_lines(graph, node),
     ]
     if arguments.attributes:

@@ -12,7 +12,6 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.units import near_path
-from tfdbg_cli.commands.wrapping import UNBROKEN, wrapped
 from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
@@ -27,7 +26,6 @@ from tfdbg_cli.remedies.tried import AT_A_STOP, tried
 __all__ = ["as_page", "first_origin", "passing", "spread_to", "verdict"]
 
 _AROUND = 2
-_INDENT = 7
 _MOST_INPUTS = 6
 # What has become of it is told of runs that are not larger.
 _MOST_STEPS = 20_000
@@ -36,20 +34,25 @@ _MOST_ENDS = 3
 _OF_INFINITIES = frozenset({"difference", "masked", "product"})
 
 
-def verdict(dump: Dump, begin: Datum, width: int = 80, columns: int = UNBROKEN) -> list[Line]:
+def verdict(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
     """What is to be said of a tensor in which something bad began.
 
     Args:
         dump: whose tensor it is.
         begin: the tensor.
         width: columns that a curve may fill.
-        columns: that a sentence may fill before it is broken.
     """
     made = _Verdict(dump, begin)
     loss = loss_lines(*dump.tracks_of(begin.node_name), width=width)
-    before = wrapped([*made.head(), *made.reason()], columns, _INDENT)
-    behind = wrapped([*made.inputs(), *made.aftermath(), *made.remedy()], columns, _INDENT)
-    return [*before, *made.place(), *behind, *loss]
+    return [
+        *made.head(),
+        *made.reason(),
+        *made.place(),
+        *made.inputs(),
+        *made.aftermath(),
+        *made.remedy(),
+        *loss,
+    ]
 
 
 def as_page(lines: Iterable[Line]) -> list[Line]:

@@ -18,8 +18,8 @@ from tfdbg_cli.commands.shell.parsing import quoted, tokenize
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.tensors.list_tensors import LIST_TENSORS
-from tfdbg_cli.commands.wrapping import columns_of, wrapped
-from tfdbg_cli.common.documents import ChainDocument, Document, Line, TextDocument, line
+from tfdbg_cli.commands.wrapping import Prose, columns_of
+from tfdbg_cli.common.documents import ChainDocument, Document, Line, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.filters.builtin import has_inf_or_nan
@@ -70,17 +70,16 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
         data = dump.by_tensor(begin.tensor_name)
         context.place = Place(begin.tensor_name, data.index(begin) if len(data) > 1 else None)
         context.extra["loss is told"] = True
-        lines = verdict(dump, begin, context.width, columns_of(context))
+        lines = verdict(dump, begin, context.width)
     elif next(passing(dump, has_inf_or_nan), None) is not None:
         lines = [line((_MEANT, "info")), *_first_of_all(dump)]
-        lines = wrapped(lines, columns_of(context), _INDENT)
     else:
         lines = [line(("No tensor of this run holds a nan or an infinity.", "success"))]
     if not arguments.tensor_filter:
-        shown = TextDocument(lines)
+        shown = Prose(lines, columns_of(context), _INDENT)
         shown.kind = "verdict" if begin is not None else ""
         return shown
-    parts = [TextDocument([*lines, line()])]
+    parts = [Prose([*lines, line()], columns_of(context), _INDENT)]
     words = ["-f", quoted(arguments.tensor_filter)]
     if without:
         words += ["-fenn", quoted(without)]

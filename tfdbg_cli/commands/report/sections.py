@@ -21,7 +21,7 @@ from tfdbg_cli.commands.run.error_screen import error_document
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
-from tfdbg_cli.commands.units import near_path
+from tfdbg_cli.commands.units import has_debug_ops, near_path
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Line, Span, line
 from tfdbg_cli.common.errors import one_line
@@ -279,9 +279,10 @@ def _curves(context: Context) -> Markup | None:
 def _facts(context: Context) -> Markup:
     info = context.run_info
     facts = [("Run", describe_run(context)), *info.details]
-    facts += [("Fetches", ", ".join(info.fetches[:_MOST_NAMED]))] if info.fetches else []
+    fetches, feeds_of = ("Fetches", "Feeds") if has_debug_ops(info) else ("Outputs", "Inputs")
+    facts += [(fetches, ", ".join(info.fetches[:_MOST_NAMED]))] if info.fetches else []
     feeds = [*info.feeds][:_MOST_NAMED]
-    facts += [("Feeds", ", ".join(feeds))] if feeds else []
+    facts += [(feeds_of, ", ".join(feeds))] if feeds else []
     program = [*info.program] or (program_facts() if context.mode not in _OFFLINE else [])
     parts = [_table([*facts, *program])]
     if not program:

@@ -20,6 +20,7 @@ from tfdbg_cli.commands.reply import Choice, Leave, Question
 from tfdbg_cli.commands.run.error_screen import error_document, list_item
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.units import has_debug_ops
 from tfdbg_cli.commands.wrapping import columns_of, wrapped
 from tfdbg_cli.common.documents import Line, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError
@@ -185,10 +186,11 @@ def describe_run(context: Context) -> str:
     head = f"{info.kind} #{number}: " if number else ""
     if info.runner:
         return head + info.runner
-    fetches = _plural(len(info.fetches), "fetch", "fetches")
+    fetch, feed = ("fetch", "feed") if has_debug_ops(info) else ("output", "input")
+    fetches = _plural(len(info.fetches), fetch, "fetches" if fetch == "fetch" else None)
     if len(info.fetches) == 1:
         fetches += f" ({info.fetches[0]})"
-    feeds = _plural(len(info.feeds), "feed")
+    feeds = _plural(len(info.feeds), feed)
     if len(info.feeds) == 1:
         feeds += f" ({next(iter(info.feeds))})"
     return f"{head}{fetches}; {feeds}"
@@ -271,27 +273,30 @@ def _more_ways(context: Context) -> list[Line]:
 
 
 def _session_run(info: RunInfo) -> list[Line]:
-    """What a run of a session was asked for, in the original's words."""
+    """What a run of a session was asked for, in the original's words or those of its framework."""
     lines = []
+    is_original = has_debug_ops(info)
     if info.call_count:
-        lines.append(line((f"Session.run() call #{info.call_count}:", "bold")))
+        call = "Session.run() call" if is_original else "InferenceSession.run() call"
+        lines.append(line((f"{call} #{info.call_count}:", "bold")))
     if info.runner:
         return [*lines, line(), line(f"  {info.runner}")]
-    lines += [line(), line("Fetch(es):")]
+    lines += [line(), line("Fetch(es):" if is_original else "Outputs:")]
     lines += [line(f"  {name}") for name in info.fetches] or [line("  (None)")]
-    return [*lines, line(), line("Feed dict:"), *_feeds(info)]
+    return [*lines, line(), line("Feed dict:" if is_original else "Inputs:"), *_feeds(info)]
 
 
 def _program_run(info: RunInfo, columns: int) -> list[Line]:
     """What is known of a run that is a stretch of the program."""
     head = info.kind[:1].upper() + info.kind[1:]
-    lines = [line((f"{head} #{info.number or info.call_count}: ", "bold"), info.runner), line()]
+    lines = [line((f"{head} #{info.number or info.call_count}: ", "bold"), info.runner)]
     details = [*info.details]
     if info.number and info.call_count != info.number:
         details.append(("Run", f"{info.call_count} of the program"))
     width = max((len(label) for label, _ in details), default=0) + 2
     told = [line((f"{label + ':':{width}}", "dim"), text) for label, text in details]
-    lines += wrapped(told, columns, width)
+    if told:
+        lines += [line(), *wrapped(told, columns, width)]
     lines += [line(), line("Inputs:"), *_feeds(info)]
     if info.outputs:
         lines += [line(), line("Outputs:")]
@@ -422,9 +427,9 @@ RUN_INFO = Command(
     "run_info",
     ("ri",),
     "run control",
-    "Show the run's fetches and feeds, and the commands to go on with.",
+    "Show the run's inputs and outputs, and the commands to go on with.",
     _run_info,
-    examples=(("ri", "fetches and feeds of this run"),),
+    examples=(("ri", "inputs and outputs of this run"),),
 )
 
 ERROR = Command(

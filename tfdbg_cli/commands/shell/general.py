@@ -10,6 +10,7 @@ from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Toast, UiRequest
 from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.wrapping import Prose, columns_of
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError
@@ -18,6 +19,9 @@ from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.common.version import __version__
 
 __all__ = ["COMMANDS", "LANGUAGE", "command_help"]
+
+# Columns for the names of a command.
+_NAMES = 24
 
 
 def command_help(command: Command) -> list[Line]:
@@ -66,7 +70,7 @@ def _help(context: Context, arguments: argparse.Namespace) -> Result:
             if wanted in context.settings.aliases:
                 return Toast(f"{wanted} is an alias of: {context.settings.aliases[wanted]}")
             found = context.registry.get(wanted, context.mode)  # says what is wrong
-        return _help_page(command_help(found), f"help: {found.name}")
+        return _help_page(context, command_help(found), f"help: {found.name}")
     lines = [
         line(("tfdbg_cli", "bold"), f" {__version__}: find the operation that made the first NaN"),
         line(),
@@ -82,7 +86,7 @@ def _help(context: Context, arguments: argparse.Namespace) -> Result:
                 line(
                     "  ",
                     (names, "link", f"help {command.name}"),
-                    " " * max(1, 24 - len(names)),
+                    " " * max(1, _NAMES - len(names)),
                     command.summary,
                 )
             )
@@ -93,11 +97,11 @@ def _help(context: Context, arguments: argparse.Namespace) -> Result:
         line(),
         line("help COMMAND says more, with examples. Tab completes commands, options and names."),
     ]
-    return _help_page(lines, "help")
+    return _help_page(context, lines, "help", _NAMES + 2)
 
 
-def _help_page(lines: list[Line], title: str) -> TextDocument:
-    document = TextDocument(lines, title=title)
+def _help_page(context: Context, lines: list[Line], title: str, indent: int = 6) -> TextDocument:
+    document = Prose(lines, columns_of(context), indent, title)
     document.kind = "help"
     return document
 
@@ -152,7 +156,7 @@ def _config(context: Context, arguments: argparse.Namespace) -> Result:
         lines += [line(), line((f"The file is {settings.path}", "dim"))]
     if settings.warning:
         lines.append(line((settings.warning, "warning")))
-    return TextDocument(lines, title="config")
+    return Prose(lines, columns_of(context), 6, "config")
 
 
 def _said(settings: Settings, name: str, value: object) -> Line:

@@ -22,6 +22,7 @@ from tfdbg_cli.commands.source.index import (
 from tfdbg_cli.commands.source.listing import Shown, SourceListing
 from tfdbg_cli.commands.source.syntax import syntax_of
 from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
+from tfdbg_cli.commands.units import near_path
 from tfdbg_cli.common.documents import (
     ChainDocument,
     Document,
@@ -252,14 +253,14 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
         initial = len(notes) + listing.place(arguments.line_begin)
     parts: list[Document] = [TextDocument(notes), listing]
     if entry is None:
-        return ChainDocument(parts, title=f"source: {path}", initial_line=initial)
+        return ChainDocument(parts, title=f"source: {near_path(path)}", initial_line=initial)
     parts.append(TextDocument([line(), *listing.legend()]))
     other = shown.command(is_folded=not shown.is_folded, limit=Shown.limit)
     fold = MenuItem("unfold" if shown.is_folded else "fold", other)
     tensors = MenuItem("tensors", shown.command(tensors=True), enabled=not shown.tensors)
     nodes = MenuItem("nodes", shown.command(tensors=False), enabled=shown.tensors)
     menu = (fold, nodes, tensors, MenuItem("list_source", "ls"))
-    document = ChainDocument(parts, f"source: {path}", menu, initial_line=initial)
+    document = ChainDocument(parts, f"source: {near_path(path)}", menu, initial_line=initial)
     document.steps, document.kind = "bad line", "source"
     return document
 

@@ -281,6 +281,10 @@ class TensorTable(TableDocument):
             raise UserError("The name stays.", "! keeps it in sight, -o names the columns.")
         if verb == "selected":
             return replace(self._list, switches=(*self._list.switches, "--selected")).text
+        if verb == "join":
+            if len(self._selected) != 1 or self._row_datum(number).tensor_name in self._selected:
+                raise UserError("No single other tensor is selected.")
+            return self._selecting(number)
         return super().table_command(number, column, verb)
 
     def _row_datum(self, number: int) -> Datum:

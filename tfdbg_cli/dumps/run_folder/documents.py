@@ -56,7 +56,7 @@ def frames_document(
             key = (frame.file, frame.line, frame.function)
             if key not in frames:
                 frames[key] = len(texts)
-                text = frame.text or sources.line(frame.file, frame.line)
+                text = sources.text(frame)
                 texts.append([frame.file, frame.line, frame.function, text])
             line.append(frames[key])
         nodes[name] = numbers.setdefault(tuple(line), len(numbers))

@@ -351,7 +351,7 @@ class App(Commander):
             elif request.name == "pdb":
                 self._ask_python()
             elif request.name == "keys":
-                self.push(self.state.keys.document(), "(keys)", once=True)
+                self.push(self.state.keys.document(self.state.size[0] - 2), "(keys)", once=True)
             elif request.name == "link":
                 raise UserError("The full screen shows its links.", "Tab and Enter follow them.")
         except UserError as error:

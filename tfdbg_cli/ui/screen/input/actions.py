@@ -158,6 +158,7 @@ class Actions:
             "accept_candidate": self._accept,
             "close_candidates": prompt.touch,
             "history_back": lambda: prompt.move_in_history(history, 1),
+            "to_rows": self._to_rows,
             "history_forward": lambda: prompt.move_in_history(history, -1),
             "history_search": self._search_history,
             "history_search_less": self._search_less,
@@ -166,6 +167,14 @@ class Actions:
             "to_page": self._to_page,
             "to_prompt": self._to_prompt,
         }
+
+    def _to_rows(self) -> None:
+        """From the empty prompt into the list above it; elsewhere there is only the history."""
+        view = self.state.view
+        if view is not None and view.document.tables and view.table.begin():
+            self._to_page()
+        else:
+            self.state.prompt.move_in_history(self.state.service.history, -1)
 
     def _submit(self) -> None:
         text = self.state.prompt.line.text.lstrip()
@@ -410,11 +419,12 @@ class Actions:
 
     def _show_keys(self) -> None:
         """The keys of this screen; from there, all of them."""
+        columns = self.state.size[0] - 2
         if self.state.view is not None and self.state.view.command == "(keys)":
-            self._app.push(self.state.keys.document(), "(keys)", once=True)
+            self._app.push(self.state.keys.document(columns), "(keys)", once=True)
             return
         here = dict.fromkeys([*page_places(self.state), *places(self.state)])
-        self._app.push(self.state.keys.document_of(here), "(keys)", once=True)
+        self._app.push(self.state.keys.document_of(here, columns), "(keys)", once=True)
 
     def _close_help(self) -> None:
         if self.state.views.can_move(-1):

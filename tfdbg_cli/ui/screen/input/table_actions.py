@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from tfdbg_cli.commands.reply import Toast
@@ -63,7 +64,7 @@ class TableActions:
             "filter_cell": doing("filter"),
             "select_row": self._select,
             "select_like": doing("select-like"),
-            "only_selected": doing("selected"),
+            "only_selected": self._only_selected,
             "select_none": doing("unselect"),
             "pane_down": lambda: self._state.pane.scroll(0.5),
             "pane_up": lambda: self._state.pane.scroll(-0.5),
@@ -146,6 +147,16 @@ class TableActions:
         # The same column again: the other order.
         is_again = found == before and found is not None and f"-s {found.column}" in view.command
         self._do("turn" if is_again else "sort")
+
+    def _only_selected(self) -> None:
+        """The selected rows; one alone is compared with that under the cursor."""
+        view = self._view()
+        if view is None:
+            return
+        with contextlib.suppress(UserError):
+            view.table.command("join")  # fails unless one other row is selected
+            self._do("join")
+        self._do("selected")
 
     def _select(self) -> None:
         if self._do("select"):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import urwid
-
 from tfdbg_cli.common.documents import MenuItem
 from tfdbg_cli.ui.keys import Where
 from tfdbg_cli.ui.screen.input.places import hints
-from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip, text_width
+from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip, shortened, text_width
 from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.screen.state import ScreenState
 from tfdbg_cli.ui.screen.view import View
@@ -25,17 +23,9 @@ def title_row(title: str, role: str, width: int, mark: str = "") -> Cells:
     """
     attribute = f"title-{role}"
     end = f" ({mark}) " if mark else " "
-    text = "--- " + _cut(title, width - 4 - text_width(end)) + end
+    text = "--- " + shortened(title, width - 4 - text_width(end)) + end
     text += "-" * max(width - text_width(text), 0)
     return clip([Segment(text, attribute)], 0, width, fill=attribute)
-
-
-def _cut(text: str, width: int) -> str:
-    """A text, or as much of it as there is room for, and a sign that it goes on."""
-    if text_width(text) <= width:
-        return text
-    end, _ = urwid.calc_text_pos(text, 0, len(text), max(width - 1, 0))
-    return text[:end] + "…"
 
 
 def nav_row(views: ViewStack, width: int) -> Cells:
@@ -51,7 +41,7 @@ def nav_row(views: ViewStack, width: int) -> Cells:
     if view is not None:
         head = f"| {views.position}/{len(views)} | "
         room = width - sum(text_width(segment.text) for segment in segments) - len(head)
-        segments.append(Segment(head + _cut(view.command, room), "nav"))
+        segments.append(Segment(head + shortened(view.command, room), "nav"))
     return clip(segments, 0, width, fill="nav")
 
 

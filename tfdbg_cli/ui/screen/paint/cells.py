@@ -9,7 +9,17 @@ import urwid
 
 from tfdbg_cli.common.printable import printable
 
-__all__ = ["Cells", "Look", "Segment", "Target", "canvas_of", "clip", "is_utf8", "text_width"]
+__all__ = [
+    "Cells",
+    "Look",
+    "Segment",
+    "Target",
+    "canvas_of",
+    "clip",
+    "is_utf8",
+    "shortened",
+    "text_width",
+]
 
 
 #: Of a piece of text: an entry of the palette, colours of its own, or one over the other.
@@ -101,6 +111,14 @@ def _window(text: str, left: int, width: int) -> _Window:
         before = min(1, width)
     end, _ = urwid.calc_text_pos(text, begin, size, width - before)
     return _Window(begin, end, before, end < size)
+
+
+def shortened(text: str, width: int) -> str:
+    """A text, or as much of it as there is room for, and a sign that it goes on."""
+    if text_width(text) <= width:
+        return text
+    end, _ = urwid.calc_text_pos(text, 0, len(text), max(width - 1, 0))
+    return text[:end] + "…"
 
 
 def clip(

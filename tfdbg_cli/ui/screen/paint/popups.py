@@ -10,7 +10,7 @@ import urwid
 from tfdbg_cli.commands.reply import Candidate, Choice, Question, Toast
 from tfdbg_cli.ui.marks import cut_at
 from tfdbg_cli.ui.screen.input.palette import Palette, PaletteEntry
-from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip, text_width
+from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip, shortened, text_width
 
 __all__ = ["candidate_rows", "message_rows", "palette_rows", "question_rows", "window"]
 
@@ -127,7 +127,11 @@ def candidate_rows(
         target = Target("candidate", str(index))
         segments = [
             _padded(" " + candidate.text, column, "popup-focus" if focus else "popup", target),
-            Segment(candidate.summary, "popup-focus" if focus else "popup-summary", target),
+            Segment(
+                shortened(candidate.summary, width - column),
+                "popup-focus" if focus else "popup-summary",
+                target,
+            ),
         ]
         rows.append(clip(segments, 0, width, fill="popup-focus" if focus else "popup"))
     if is_cut:  # the last line says how many there are
@@ -160,7 +164,9 @@ def palette_rows(palette: Palette, height: int, width: int) -> list[Cells]:
     rows += [clip((), 0, width, fill="popup")] * (room - len(shown))
     if height > 1:
         many = f"{len(palette.found)} of {len(palette.entries)}"
-        text = f" {many}: type to find, Enter runs it, Tab: next, Esc closes"
+        text = f" {many}: type to find"
+        for more in (", Enter runs it", ", Esc closes", ", Tab: next"):
+            text += more if text_width(text + more) <= width else ""
         if not palette.found:
             text = " Nothing fits what is typed: Backspace, or Esc closes"
         rows.append(clip([Segment(text, "popup-summary")], 0, width, fill="popup"))
@@ -180,8 +186,9 @@ def _entry_row(
         widths = (widths[0] + widths[1], 0, widths[2])
     summary = role if role == "popup-focus" else "popup-summary"
     texts = ((entry.label, role, 0), (entry.summary, summary, len(entry.label) + 1))
-    for (text, attribute, first), width in zip(texts, widths, strict=False):
+    for (whole, attribute, first), width in zip(texts, widths, strict=False):
         places = [(at - first, at - first + 1) for at in fitting]
+        text = shortened(whole, width - (2 if first == 0 else 1))
         places = [place for place in places if 0 <= place[0] < len(text)]
         segments = [Segment(" ", attribute, target)] if first == 0 else []
         for _, part, fits in cut_at([text], places):
