@@ -167,7 +167,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise UserError("--against compares dumps: --dump-dir says which.")
         check_terms(options)
         if options.grpc is not None and (wants_program or options.dump_dir is not None):
-            raise UserError("--grpc looks at the runs of other programs: it goes alone.")
+            raise UserError(
+                "--grpc looks at the runs of other programs: leave out the script and --dump-dir."
+            )
         if options.report is not None and not wants_program:
             hint = "At a dump, write -c 'report FILE.html'."
             raise UserError("--report is about the runs of a program.", hint)

@@ -316,7 +316,7 @@ def test_small_floats_and_what_is_no_array():
     shell = Shell(dump)
     assert "dtype: bfloat16" in shell.text("eval `a:0`*2")
     assert "+inf" in shell.text("eval `a:0`*2")
-    assert "is no array: a queue" in shell.error("eval `q:0`")
+    assert "is not an array: a queue" in shell.error("eval `q:0`")
 
 
 def test_the_program_survives_and_its_settings_too(shell):

@@ -341,7 +341,7 @@ def test_settings_keep_the_aliases(tmp_path):
     path.write_text('{"aliases": [1], "mouse_mode": false, "max_elements": "x"}')
     settings = Settings(path)
     assert '"aliases" is no object' in settings.warning
-    assert '"x" is no value for max_elements' in settings.warning
+    assert '"x" is not a value for max_elements' in settings.warning
     assert settings.get("mouse_mode") is False
 
 

@@ -226,7 +226,7 @@ def test_what_is_no_array_is_said_to_be_none():
         ("pt big:0[", ["not closed"]),
         ("pt big:0[]", ["slice is empty"]),
         ("pt big:0[a]", ["[a] does not fit", "name 'a' is not defined", "_ is the tensor"]),
-        ("pt big:0[1.5]", ['"1.5" is no index']),
+        ("pt big:0[1.5]", ['"1.5" is not an index']),
         ("pt big:0[_ >]", ["SyntaxError: invalid syntax", 'at "]"']),
         ("pt big:0[_.foo]", ["AttributeError", "'foo'"]),
         ("pt big:0[_ > `nowhere:0`]", ["nowhere", "does not exist"]),

@@ -339,7 +339,7 @@ def live(tracks=None):
     [
         ("track 1+1", "names no tensor"),
         ('track "`a:0`.mean("', "no expression of Python"),
-        ("track `a", "no partner"),
+        ("track `a", "A backtick isn't closed"),
         ("track --norms `a`", "takes no expression"),
         ("track -d loss", "is not followed"),
         ("track -d a `b`", "takes the name"),

@@ -203,7 +203,7 @@ def compile_regex(text: str, what: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        raise UserError(f'{what}: "{text}" is no regular expression: {error}.') from None
+        raise UserError(f'{what}: "{text}" is not a regular expression: {error}.') from None
 
 
 def _why_not_yet(

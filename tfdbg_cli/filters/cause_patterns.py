@@ -25,7 +25,7 @@ _FORWARD_NODE, _VIEW = "_forward_node", "_view"
 
 
 def constant(node: Node, place: int) -> float | None:
-    """An operand that is no tensor but a number; ``None``: it is a tensor."""
+    """An operand that is not a tensor but a number; ``None``: it is a tensor."""
     found = (number_of(node, name) for name in _OPERANDS[place])
     return next((each for each in found if each is not None), None)
 

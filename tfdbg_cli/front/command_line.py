@@ -69,26 +69,26 @@ def _size(text: str) -> int:
     size = float(match[1]) * _UNITS[match[2].upper()] if match else 0
     if not 1 <= size < 1 << 62:
         raise argparse.ArgumentTypeError(
-            f'"{text}" is no size; write 500M, 4G or a number of bytes'
+            f'"{text}" is not a size; write 500M, 4G or a number of bytes'
         )
     return int(size)
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f'"{text}" is no number of runs')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number of runs')
     return int(text)
 
 
 def _rank(text: str) -> int:
     if not text.isdecimal() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f'"{text}" is no rank; ranks count from 0')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a rank; ranks count from 0')
     return int(text)
 
 
 def _seed(text: str) -> int:
     if not text.isdecimal() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f'"{text}" is no seed; write a number from 0 on')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a seed; write a number from 0 on')
     return int(text)
 
 
@@ -337,7 +337,7 @@ def parse(parser: OptionParser, takes_value: dict[str, bool], argv: Sequence[str
             if getattr(options, name) not in (None, []):
                 raise UserError(f"--{name} is about a model: --model says which.")
     elif options.module is not None or script is not None:
-        raise UserError("--model runs a model and no program.")
+        raise UserError("--model runs a model: leave the program out.")
     else:
         seed = str(options.seed or 0)
         args = [options.model, options.inputs or "", seed, *options.dim]

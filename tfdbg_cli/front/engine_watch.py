@@ -134,7 +134,7 @@ class EngineWatch:
                 try:
                     self._undo.pop()()
                 except Exception as error:  # the others are taken off all the same
-                    tell(f"an engine wasn't taken off as a whole: {one_line(error)}")
+                    tell(f"an engine couldn't be removed completely: {one_line(error)}")
 
     @uninterrupted  # a Ctrl-C at the very end would leave half of it
     def finish(self) -> None:

@@ -98,7 +98,7 @@ class Order:
         return found
 
     def is_of_one_call(self, name: str) -> bool:
-        """Whether a name says which call of its module is meant, or is no module's."""
+        """Whether a name says which call of its module is meant, or is not a module's."""
         found = _OF_CALL.fullmatch(name)
         return found is None or found["call"] is not None
 

@@ -226,7 +226,7 @@ def _read_binding(key: str, action: str) -> _Binding | str:
             places = (where,)
     name = read_key(text)
     if name is None:
-        return f'Key "{key}": "{text}" is no key. Write for example ctrl t, Alt-X, F5, PgDn.'
+        return f'Key "{key}": "{text}" is not a key. Write for example ctrl t, Alt-X, F5, PgDn.'
     if len(name) == 1 or _first_of(name) in {"[", "]"}:
         if text is key:
             places = (Where.SOURCE, Where.PAGE)

@@ -373,7 +373,7 @@ def read_key(text: str) -> str | None:
     begin with Ctrl (``Ctrl-X Ctrl-E``), or the first of which is a bracket (``]b``).
 
     Returns:
-        ``None`` if that is no key.
+        ``None`` if that is not a key.
     """
     if len(text) == 1:
         return text if text.isprintable() else None

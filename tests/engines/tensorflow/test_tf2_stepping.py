@@ -204,7 +204,7 @@ class TestLoops:
         assert any(
             text.startswith("Nothing in it can be overridden: while") for text in stepper.caveats
         )
-        with pytest.raises(UserError, match="can only be gone through: while"):
+        with pytest.raises(UserError, match="can be stepped through, but not changed: while"):
             stepper.override("input/x:0", [2])
         value = stepper.finish().value.numpy()
         assert value == stepper.value("mul:0")

@@ -76,7 +76,7 @@ def _numbered(walk: Walk, name: str, number: int | None) -> str:
     if number is None:
         return name
     if number < 0:
-        raise UserError(f"{number} is no number of a value: they count from 0, as in lt.")
+        raise UserError(f"{number} is not a number of a value: they count from 0, as in lt.")
     if not walk.stepper.numbers_values:
         raise UserError("On this engine an override is of a tensor, not of one of its values.")
     return execution_name(name, number)
@@ -182,7 +182,7 @@ def _diff(context: Context, arguments: argparse.Namespace) -> Result:
         raise UserError("Nothing is overridden.", "override TENSOR EXPRESSION changes a value.")
     touched = _downstream(walk)
     if not touched:
-        raise UserError("Nothing computed so far depends on what was overridden.", "step or cont.")
+        raise UserError("Nothing computed so far depends on an override.", "step or cont.")
     head = line(
         (f"{'Largest change':>16}  {'Health before':<16} {'after':<16} Tensor", "bold"),
     )
@@ -304,7 +304,7 @@ INJECT = Command(
         ("override", "the overrides"),
     ),
     details=(
-        "If nodes have read the tensor already, the stepper first goes back to before them. "
+        "If nodes have read the tensor already, the stepper first undoes these nodes. "
         "On PyTorch the program can't go back: override a tensor before it is read, or "
         "before it is computed (then the value replaces it)."
     ),

@@ -21,7 +21,7 @@ from tfdbg_cli.common.traits import all_traits
 
 __all__ = ["RemoteFile", "RemoteFiles", "deliver", "inside", "is_remote", "remote_files"]
 
-# A drive letter of Windows is no scheme.
+# A drive letter of Windows is not a scheme.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 # What fsspec's file systems call it; those of object stores first.
 _STAMPS = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated", "created")

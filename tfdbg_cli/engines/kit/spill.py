@@ -40,7 +40,7 @@ class SizeWarning:
             disk = f"; what is above {self._limit / 1e9:.1f} GB goes to disk" if self._limit else ""
             tell(
                 f"the values of this run take {held / 1e9:.1f} GB by now, more than a quarter of "
-                f"the memory that was left{disk}. config set level ops holds bad ones only."
+                f"the memory that was left{disk}. config set level ops holds only bad values."
             )
 
 

@@ -130,11 +130,11 @@ class GraphStepper(SteppedRun):
         if tensor_name not in step.outputs:
             comes_out = f", or what comes out: {', '.join(step.outputs)}" if step.outputs else ""
             raise UserError(
-                f"{tensor_name} is inside of {step.node}, which is done as one step: nobody could "
-                "say which of its values is meant.",
+                f"{tensor_name} is inside {step.node}, which is one step: an override can't say "
+                "which of its values it means.",
                 f"Override what goes into it{comes_out}.",
             )
 
     def not_taken(self, tensor_name: str) -> UserError:
         """A tensor of the side of a branch that wasn't taken is to be overridden."""
-        return UserError(f"{tensor_name} has no value in this run: its side was not taken.")
+        return UserError(f"{tensor_name} has no value in this run: its branch was not taken.")

@@ -145,7 +145,7 @@ class _Folder:
             number = int(text)
         except ValueError:
             hint = did_you_mean(str(text), _WORDS) or "Use a number, first, prev, next or last."
-            raise UserError(f'"{text}" is no run.', hint) from None
+            raise UserError(f'"{text}" is not a run.', hint) from None
         if not 0 <= number < len(runs):
             raise UserError(f"There is no run {number}.", f"Use 0 to {len(runs) - 1}.")
         return runs[number]

@@ -93,7 +93,7 @@ class RankGroup(SingleRank):
             try:
                 self._watch = RankWatch(self._patience, self._is_long, self._tick)
             except OSError as error:
-                tell(f"nobody sees whether a run takes long: {one_line(error)}.")
+                tell(f"long runs can't be reported: {one_line(error)}.")
 
     # Runs that take long; all on the thread of the watch.
 

@@ -63,7 +63,7 @@ class KeptDocument(TextDocument):
             return super().locate(indices)
         raise UserError(
             f"The line of element {list(indices)} was not kept.",
-            "This screen is of an earlier run, whose tensors were let go.",
+            "This screen is of an earlier run, whose tensors aren't kept any more.",
         )
 
     def status(self, start: int, stop: int) -> str:

@@ -149,7 +149,7 @@ class OnnxStepper(ReplayStepper):
                 "Override what the failing node reads.",
             )
         if not isinstance(found, np.ndarray | np.generic):
-            raise UserError(f"{name} is no array: {found}.")
+            raise UserError(f"{name} is not an array: {found}.")
         return found
 
     def original(self, tensor_name: str) -> Any | None:

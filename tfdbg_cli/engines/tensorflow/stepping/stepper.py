@@ -213,7 +213,7 @@ class TensorFlowStepper(ReplayStepper):
         name = tensor.name
         self.check_inside(name, unit.index)
         if is_reference(tensor) or not holdable(tensor.dtype):
-            raise UserError(f"{name} is a handle, which no array can stand for.")
+            raise UserError(f"{name} is a handle: an array can't replace it.")
         is_made = unit.index < self._position
         if is_made and not self._layout.certain(*_edge(tensor)) and not self.has(name):
             raise self.not_taken(name)
@@ -348,7 +348,7 @@ class TensorFlowStepper(ReplayStepper):
         values = []
         for tensor in handler.fetches():
             if not self.has(tensor.name):  # as the runtime says it
-                message = f"{tensor.name} does not have value: its side was not taken."
+                message = f"{tensor.name} does not have value: its branch was not taken."
                 raise errors.InvalidArgumentError(tensor.op.node_def, tensor.op, message)
             values.append(_returned(self._get(tensor.name)))
         return handler.build_results(self._adapter.session, values)

@@ -98,7 +98,7 @@ class ProgramValues:
         """
         node, slot = parse_tensor_name(name)
         if slot is None:
-            raise UserError(f'"{name}" is no tensor.', f'Try "{name}:0".')
+            raise UserError(f'"{name}" is not a tensor.', f'Try "{name}:0".')
         given = as_value(name, value)
         output = self._recorded.find(name)
         if output is None:
