@@ -352,8 +352,8 @@ TRACK = Command(
     ),
     details=(
         "The loss is followed without being asked for, if a run has one: the tensor on which "
-        "backward() is called (PyTorch), the tensor whose gradients a tape computes or the result of a "
-        "training step (TensorFlow 2), a fetched number with such a name, or the only one "
+        "backward() is called (PyTorch), the tensor whose gradients a tape computes or the result "
+        "of a training step (TensorFlow 2), a fetched number with such a name, or the only one "
         "fetched beside a training op (sessions).\n\n"
         f"The last {CAPACITY} numbers are kept, even while no run is debugged. Only the "
         "tensors that an expression names are watched for it."
