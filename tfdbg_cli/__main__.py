@@ -159,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         wants_program = line.script is not None or line.module is not None
         if options.dump_dir is None and options.grpc is None and not wants_program:
-            print(f"usage: {USAGE}\ntfdbg --help tells more.", file=sys.stderr)
+            print(f"usage: {USAGE}\ntfdbg --help lists the options.", file=sys.stderr)
             return WRONG_USE
         if options.dump_dir is not None and wants_program:
             raise UserError("--dump-dir looks at dumps and runs no program.")

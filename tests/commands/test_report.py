@@ -122,7 +122,7 @@ def test_of_many_inputs_some_are_drawn_the_bad_one_among_them(tmp_path):
 def test_nodes_that_are_left_out(shell, tmp_path):
     page = written(shell, tmp_path / "x.html", "-fenn ^bad/Log")
     assert "It began in [Log]" not in page.text
-    assert "no regular expression" in shell.error(f"report {tmp_path}/y.html -fenn (")
+    assert "not a regular expression" in shell.error(f"report {tmp_path}/y.html -fenn (")
 
 
 @pytest.mark.parametrize(

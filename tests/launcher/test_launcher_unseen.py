@@ -65,7 +65,7 @@ def test_tensorflow_2_is_seen(runner, kind):
             assert done.stdout == plain.stdout
             no_run = [
                 "tfdbg: the program ended without a run to stop at. "
-                "with tfdbg_cli.run(): makes a run of what is done within."
+                "with tfdbg_cli.run(): makes its block a run."
             ]
             assert done.notes == (no_run if kind == "eager" else [])
 

@@ -275,7 +275,7 @@ def test_an_index_that_is_a_link_writes_nothing_elsewhere(
 def test_an_index_that_is_a_fifo_is_waited_for_by_nobody(tree: Path) -> None:
     os.mkfifo(tree / "tfdbg-scan.jsonl")
     assert read_index(str(tree / "tfdbg-scan.jsonl")) is None
-    with pytest.raises(UserError, match="no plain file"):
+    with pytest.raises(UserError, match="not a plain file"):
         Index(str(tree / "tfdbg-scan.jsonl"), ABOUT)
     assert len(open_dump(tree / "d").data()) == 2
 

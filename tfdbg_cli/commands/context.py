@@ -214,7 +214,7 @@ def _why_not_yet(
     place = found.index(node_name) if found is not None else None
     if found is None or place is None or place < found.stepper.position:
         return otherwise(node_name) if otherwise is not None else ""
-    return f"It is not computed yet: cont {node_name} goes on to it."
+    return f"The tensor is not computed yet: cont {node_name} goes on to it."
 
 
 def need_graph(dump: Dump) -> Graph:

@@ -154,7 +154,7 @@ class Makers:
                 if name and name in node.inputs:
                     frame = own_frame(each.frames or ())
                     line = f", line {frame.line}," if frame is not None else ""
-                    return f"{name} isn't kept as it was: {each.name}{line} has written over it"
+                    return f"{name} isn't kept unchanged: {each.name}{line} has overwritten it"
         return ""
 
     def _squared(self, name: str) -> str:

@@ -187,7 +187,7 @@ def make_parser() -> tuple[OptionParser, dict[str, bool]]:
             type=_size,
             metavar="SIZE",
             help="how large the values of a run may grow in memory, such as 500M or 4G; otherwise"
-            " half of what is left",
+            " half of the free memory",
         ),
     ]
     add = parser.add_argument_group("what is looked for and told").add_argument
@@ -222,7 +222,7 @@ def make_parser() -> tuple[OptionParser, dict[str, bool]]:
         add(
             "--check",
             metavar="FILTER[,...]",
-            help="ask nobody: at the first tensor that passes a filter tell of it, keep the run's"
+            help="ask nobody: at the first tensor that passes a filter print it, keep the run's"
             " dump, and end the program with status 3",
         ),
         add("--check-only", action="store_true", help="with --check: let the program go on"),
@@ -242,7 +242,7 @@ def make_parser() -> tuple[OptionParser, dict[str, bool]]:
         add(
             "--check-output",
             metavar="FILE",
-            help="with --check: where the result goes besides stderr",
+            help="with --check: write the result to this file as well as to stderr",
         ),
     ]
     add = parser.add_argument_group("other terminals and ranks").add_argument

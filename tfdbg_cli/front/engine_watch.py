@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["EngineWatch"]
 
 _UNUSED_SHOWN = 3
-_BLOCK = "with tfdbg_cli.run(): makes a run of what is done within."
+_BLOCK = "with tfdbg_cli.run(): makes its block a run."
 _NUMPY = (
-    "what is computed with NumPy itself can't be seen: the NumPy engine is a framework of the "
+    "computations with NumPy itself can't be seen: the NumPy engine is a framework of the "
     "debugger's own"
 )
 

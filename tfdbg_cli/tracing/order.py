@@ -169,7 +169,7 @@ class Order:
                 return AbsentError(
                     f"{name} is computed inside {step.node}, which is done as one step, and has "
                     "no value outside of it.",
-                    f"What comes out of it: {out}.",
+                    f"Its outputs: {out}.",
                 )
             outputs = [item for item in step.outputs if node_name_of(item) == node]
             if not outputs:

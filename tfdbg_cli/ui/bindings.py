@@ -166,7 +166,7 @@ class KeyTable:
         lines += [
             line(("Mouse", "heading")),
             line("  Click links, rows, the menu, the arrows, the status line and the scroll bar."),
-            line("  The wheel scrolls what is under the pointer; a map it brings closer, or away."),
+            line("  The wheel scrolls the part under the pointer, and zooms a map."),
             line("  Dragging moves a map that doesn't show all."),
             line(
                 "  Shift+drag selects text in most terminals; ", ("mouse off", "link", "mouse off")

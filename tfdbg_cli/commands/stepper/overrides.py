@@ -52,7 +52,9 @@ def _override(context: Context, arguments: argparse.Namespace) -> Result:
     if np.ndim(value) == 0 and _is_number(value) and not walk.stepper.has(name):
         if is_to_come:
             walk.fills[name] = value
-            return moved_document(context, Halt(f"{name} will be full of it when it is computed."))
+            return moved_document(
+                context, Halt(f"{name} will be filled with this value when it is computed.")
+            )
         value = np.full(walk.stepper.shape(name) or (), value)
     undone = walk.override(name, value)
     if name not in walk.stepper.overrides:  # it is one of several values: which?

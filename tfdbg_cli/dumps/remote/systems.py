@@ -159,7 +159,7 @@ def remote_files(address: str) -> RemoteFiles:
             problems.append(f"{package}: {one_line(error)}")
     raise UserError(
         f"{address} can't be reached: {'; '.join(problems)}.",
-        "Name a folder, or install fsspec with what it needs for this address.",
+        "Name a folder, or install fsspec and its package for this address.",
     )
 
 

@@ -128,11 +128,11 @@ class GraphStepper(SteppedRun):
         if step.unfit:
             raise UserError(step.unfit)
         if tensor_name not in step.outputs:
-            comes_out = f", or what comes out: {', '.join(step.outputs)}" if step.outputs else ""
+            comes_out = f", or its outputs: {', '.join(step.outputs)}" if step.outputs else ""
             raise UserError(
                 f"{tensor_name} is inside {step.node}, which is one step: an override can't say "
                 "which of its values it means.",
-                f"Override what goes into it{comes_out}.",
+                f"Override its inputs{comes_out}.",
             )
 
     def not_taken(self, tensor_name: str) -> UserError:

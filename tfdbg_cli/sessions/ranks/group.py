@@ -106,9 +106,9 @@ class RankGroup(SingleRank):
         else:
             place = self._meeting.where() if self._meeting is not None else ""
         if self._leader is not None:
-            self._leader.is_long(run, place or "in it, nobody knows where")
+            self._leader.is_long(run, place or "in it, at an unknown place")
         elif self._follower is not None:
-            self._follower.tell_place(run, place or "in it, nobody knows where")
+            self._follower.tell_place(run, place or "in it, at an unknown place")
 
     def _tick(self) -> None:
         if self._leader is not None:

@@ -30,7 +30,7 @@ __all__ = ["RemoteUI"]
 # A client that asks faster than it is answered is none of ours.
 _MOST_WAITING = 256
 
-_LATER = "what it runs until waits for somebody to attach"
+_LATER = "the stop waits for somebody to attach"
 
 
 class _CancelledError(KeyboardInterrupt):

@@ -77,7 +77,7 @@ class KeptDocument(TextDocument):
 
 def _note(count: int, where: str) -> Line:
     lines = "line" if count == 1 else "lines"
-    return line((f"… {count} more {lines} {where}, let go with the tensors of their run", "dim"))
+    return line((f"… {count} more {lines} {where}, not kept after their run", "dim"))
 
 
 def keep(document: Document, top: int, height: int, until: float) -> Document:

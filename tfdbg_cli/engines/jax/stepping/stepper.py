@@ -362,8 +362,8 @@ class CallStepper(ReplayStepper, HasGradients):
         place = self._layout.places.get(tensor_name)
         if place is None:
             raise UserError(
-                f"{tensor_name} is inside of a loop: gradients are taken with respect to what "
-                "goes in and comes out."
+                f"{tensor_name} is inside a loop: gradients are taken with respect to the loop's "
+                "inputs and outputs."
             )
         if not is_floating(self._raw(tensor_name)):
             raise UserError(f"{tensor_name} is not a floating point number: it has no gradient.")

@@ -167,7 +167,7 @@ class ProgramValues:
             tensor = output.held.get()
         if tensor is None:
             raise UserError(
-                f"{output.name} can't be overridden any more: the program has let go of it."
+                f"{output.name} can't be overridden any more: the program no longer holds it."
             )
         return tensor
 

@@ -162,7 +162,7 @@ def palette_rows(palette: Palette, height: int, width: int) -> list[Cells]:
         many = f"{len(palette.found)} of {len(palette.entries)}"
         text = f" {many}: type to find, Enter runs it, Tab: next, Esc closes"
         if not palette.found:
-            text = " Nothing fits what is typed: Backspace, or Esc closes"
+            text = " Nothing matches the typed text: Backspace, or Esc closes"
         rows.append(clip([Segment(text, "popup-summary")], 0, width, fill="popup"))
     return rows
 

@@ -77,7 +77,7 @@ class CallStepper(RecordedRun):
             )
         if any(len(step.members) > 1 for step in self.steps):
             yield (
-                "A loop or a branch is one step: what is inside can be looked at, and not be "
+                "A loop or a branch is one step: its inner tensors can be looked at, but not "
                 "overridden."
             )
         if self._call.known.is_compiled:
