@@ -320,8 +320,8 @@ def test_aliases_that_cannot_be(shell):
     assert "is a command" in shell.error("alias lt = ri")
     assert "is a command" in shell.error("alias q = ri")
     assert "not a name" in shell.error("alias 1x = ri")
-    assert "not an alias" in shell.error("alias nothing")
-    assert "not an alias" in shell.error("unalias nothing")
+    assert "no alias" in shell.error("alias nothing")
+    assert "no alias" in shell.error("unalias nothing")
 
 
 def test_an_alias_of_itself_ends(shell, capfd):

@@ -210,7 +210,7 @@ def test_what_is_no_array_is_said_to_be_none():
     for command in ("pt v:0 -s", "pt q:0 -r 0,1", "lt", "ni -d v", "lt -f has_inf_or_nan"):
         shell.document(command)
     assert "a queue" in shell.text("pt q:0[0]")
-    assert "not an array" in shell.error("pt q:0 -w /dev/null")
+    assert "no array" in shell.error("pt q:0 -w /dev/null")
 
 
 @pytest.mark.parametrize(

@@ -436,5 +436,5 @@ def test_an_input_that_was_written_over_since_is_no_reason():
     found = cause_of(TensorLineage(dump), datum)
     assert (found.kind, found.text) == (
         "inputs",
-        "x:0 isn't kept as it was: z has overwritten it",
+        "x:0 isn't kept unchanged: z has overwritten it",
     )
