@@ -302,7 +302,7 @@ TEXTS = [
         ("DebugNumericSummary(foo=1)", 'has no attribute "foo". It has lower_bound'),
         ("DebugNumericSummary(lower_bound)", 'no attribute "lower_bound"'),
         ("DebugNumericSummary(lower_bound=low)", '"low" is not a value for lower_bound'),
-        ("DebugNumericSummary(mute_if_healthy=maybe)", '"maybe" is no value'),
+        ("DebugNumericSummary(mute_if_healthy=maybe)", '"maybe" is not a value'),
         ("DebugNumericSummary(lower_bound=1;lower_bound=2)", "given twice"),
     ],
 )
