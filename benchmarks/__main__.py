@@ -75,9 +75,9 @@ def header(quick: bool) -> str:
         f"Made by `python -m benchmarks {'--quick ' if quick else ''}--write` on "
         f"{datetime.date.today().isoformat()}: Python {platform.python_version()}, "
         f"{', '.join(versions)}; {os.cpu_count()} cores ({platform.machine()}), frameworks on one "
-        "thread. Quote the ratios, not the times: peers run in the same process, in rounds of "
-        "changing order, and a ratio is the median of those within rounds. Goals that are missed "
-        "are marked, with a profile.\n"
+        "thread. Quote the ratios, not the times: both sides run in the same process, in rounds of "
+        "changing order, and each ratio is the median over the rounds. Missed goals are marked; "
+        "`python -m benchmarks` also prints a profile of each.\n"
     )
 
 

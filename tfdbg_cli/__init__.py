@@ -146,7 +146,7 @@ _HOMES = {
     "tfdbg_cli.tracing.tracer": "Tracer",
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
-# What IPython looks for is no name for programs.
+# What IPython looks for is not a name for programs.
 __all__ = [*(n for n in _WHERE if not n.endswith("_ipython_extension")), "__version__"]  # noqa: PLE0604
 
 

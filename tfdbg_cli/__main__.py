@@ -159,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         wants_program = line.script is not None or line.module is not None
         if options.dump_dir is None and options.grpc is None and not wants_program:
-            print(f"usage: {USAGE}\ntfdbg --help tells more.", file=sys.stderr)
+            print(f"usage: {USAGE}\ntfdbg --help lists the options.", file=sys.stderr)
             return WRONG_USE
         if options.dump_dir is not None and wants_program:
             raise UserError("--dump-dir looks at dumps and runs no program.")
@@ -167,7 +167,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise UserError("--against compares dumps: --dump-dir says which.")
         check_terms(options)
         if options.grpc is not None and (wants_program or options.dump_dir is not None):
-            raise UserError("--grpc looks at the runs of other programs: it goes alone.")
+            raise UserError(
+                "--grpc looks at the runs of other programs: leave out the script and --dump-dir."
+            )
         if options.report is not None and not wants_program:
             hint = "At a dump, write -c 'report FILE.html'."
             raise UserError("--report is about the runs of a program.", hint)

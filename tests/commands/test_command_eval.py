@@ -69,7 +69,7 @@ def test_the_traceback_of_an_expression_is_kept_for_who_wants_it(shell):
     ("command", "parts"),
     [
         ("eval `hidden/Matmul:0`", ["hidden/Matmul", "Did you mean hidden/MatMul:0"]),
-        ("eval `a:0", ["backtick", "partner"]),
+        ("eval `a:0", ["backtick", "isn't closed"]),
         ('eval "` `"', ["nothing between two backticks", "`node:slot`"]),
         ("eval `a:b:c:d`", ["names no tensor"]),
         ("eval `ints:0[]`", ["names no tensor"]),
@@ -93,7 +93,7 @@ def test_the_traceback_of_an_expression_is_kept_for_who_wants_it(shell):
         ("eval [1,2] -s", ["Only arrays can be measured", "list"]),
         ("eval -o np 3", ['"np" can\'t name']),
         ("eval -o class 3", ['"class" can\'t name']),
-        ("eval -o 3x 3", ['"3x" is no name']),
+        ("eval -o 3x 3", ['"3x" is not a name']),
         ("eval -o feeds 3", ["feeds"]),
         ("eval -o _x 3", ["_x"]),
         ("eval -o a", ["no expression"]),
@@ -316,7 +316,7 @@ def test_small_floats_and_what_is_no_array():
     shell = Shell(dump)
     assert "dtype: bfloat16" in shell.text("eval `a:0`*2")
     assert "+inf" in shell.text("eval `a:0`*2")
-    assert "is no array: a queue" in shell.error("eval `q:0`")
+    assert "is not an array: a queue" in shell.error("eval `q:0`")
 
 
 def test_the_program_survives_and_its_settings_too(shell):

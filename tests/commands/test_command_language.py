@@ -319,7 +319,7 @@ def test_words_are_appended_where_an_alias_has_no_places(shell, capfd):
 def test_aliases_that_cannot_be(shell):
     assert "is a command" in shell.error("alias lt = ri")
     assert "is a command" in shell.error("alias q = ri")
-    assert "no name" in shell.error("alias 1x = ri")
+    assert "not a name" in shell.error("alias 1x = ri")
     assert "no alias" in shell.error("alias nothing")
     assert "no alias" in shell.error("unalias nothing")
 
@@ -340,8 +340,8 @@ def test_settings_keep_the_aliases(tmp_path):
     assert dict(Settings(path).aliases) == {"a": "lt"}
     path.write_text('{"aliases": [1], "mouse_mode": false, "max_elements": "x"}')
     settings = Settings(path)
-    assert '"aliases" is no object' in settings.warning
-    assert '"x" is no value for max_elements' in settings.warning
+    assert '"aliases" is not an object' in settings.warning
+    assert '"x" is not a value for max_elements' in settings.warning
     assert settings.get("mouse_mode") is False
 
 
@@ -406,7 +406,7 @@ def test_scripts_within_scripts(shell, tmp_path, capfd):
 def test_scripts_that_cannot_be_read(shell, tmp_path):
     assert "can't be read" in shell.error(f"source {tmp_path / 'nowhere'}")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
-    assert "no text file" in shell.error(f"source {tmp_path / 'bytes'}")
+    assert "not a text file" in shell.error(f"source {tmp_path / 'bytes'}")
     assert "can't be written" in shell.error(f"save {tmp_path / 'no' / 'where'}")
     assert "can't be written" in shell.error(f"record {tmp_path / 'no' / 'where'}")
 

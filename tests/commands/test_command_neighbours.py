@@ -154,7 +154,7 @@ def test_keys_on_the_table_write_what_can_be_scripted(inputs):
     assert written("health", "select-like") == "select in_7:0"
     assert written("op_type", "select-like").startswith("select in_1:0 in_2:0 in_4:0 in_7:0")
     assert "in_5:0" not in written("op_type", "select-like")
-    with pytest.raises(UserError, match="node stays"):
+    with pytest.raises(UserError, match="node column can't be hidden"):
         written("name", "hide")
     assert inputs.lines(written("name", "freeze"))[1].startswith("Node")
     tree = inputs.document("li -r next -o health")

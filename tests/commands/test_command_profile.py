@@ -260,14 +260,14 @@ def test_nodes_and_lines_are_links_where_something_is_known(shell):
     [
         ("lp -s foo", "invalid choice: 'foo' (choose from 'node', 'op_type', 'start_time'"),
         ("lp --time_unit h", "invalid choice: 'h' (choose from 'us', 'ms', 's')"),
-        ("lp -e 100us", '"100us" is no interval. Write >10us, <=1ms or [10us,1ms)'),
+        ("lp -e 100us", '"100us" is not a valid interval. Write >10us, <=1ms or [10us,1ms)'),
         ("lp -e [2us,1us]", "its start is above its end"),
-        ("lp -o [1us,1h]", '"1h" is no time. Write 100us, 1.5ms or 2s'),
+        ("lp -o [1us,1h]", '"1h" is not a valid time. Write 100us, 1.5ms or 2s'),
         ("lp -d TPU", f'No device matches "TPU". There are {CPU}, {GPU}.'),
-        ("lp -d [", '-d: "[" is no regular expression'),
-        ("lp -n (", '-n: "(" is no regular expression'),
-        ("lp -t (", '-t: "(" is no regular expression'),
-        ("lp -f (", '-f: "(" is no regular expression'),
+        ("lp -d [", '-d: "[" is not a regular expression'),
+        ("lp -n (", '-n: "(" is not a regular expression'),
+        ("lp -t (", '-t: "(" is not a regular expression'),
+        ("lp -f (", '-f: "(" is not a regular expression'),
         ("lp --min_lineno x", "invalid int value: 'x'"),
         ("lp foo", '"foo" is one word too many'),
         ("ps net.py --cost_type time", "choose from 'exec_time', 'op_time'"),
@@ -294,7 +294,7 @@ def test_an_interval_is_no_redirection(shell, tmp_path):
     assert path.read_text().splitlines()[0] == "2 of 6 op execution(s) on 2 device(s):"
     assert nodes(shell, "lp -e >1e3us") == nodes(shell, "lp -e >=1000.5") == ["hid/MatMul", "out"]
     assert shell.lines("lp -e >.01s")[0].startswith("0 of 6 ")
-    assert '">" is no interval' in shell.error("lp -e > 1ms")
+    assert '">" is not a valid interval' in shell.error("lp -e > 1ms")
 
 
 def test_json_tells_everything(shell):

@@ -33,7 +33,7 @@ def test_it_adds_drops_and_lists(shell):
     ("command", "parts"),
     [
         ("select nosuch", ["nosuch"]),
-        ("select -n (", ["no regular expression"]),
+        ("select -n (", ["not a regular expression"]),
         ("pt --selected", ["No tensor is selected", "select NAME"]),
         ("pt bad/Log:0 --selected", ["takes a tensor, or --selected"]),
         ("eval \"selected['after:0']\"", ['selected have no "after:0"']),

@@ -174,10 +174,10 @@ def test_a_screen_that_breaks_off_leaves_the_old_file(shell, tmp_path, monkeypat
         ("version 3", ['"3" is one word too many']),
         ("config set mouse 3", ['no setting named "mouse"', "Did you mean mouse_mode?"]),
         ("config set mouse_mode", ["a name and a value", "config set mouse_mode off"]),
-        ("config set mouse_mode maybe", ['"maybe" is no value for mouse_mode', "on or off"]),
-        ("config set graph_recursion_depth x", ['"x" is no value for graph_recursion_depth']),
+        ("config set mouse_mode maybe", ['"maybe" is not a value for mouse_mode', "on or off"]),
+        ("config set graph_recursion_depth x", ['"x" is not a value for graph_recursion_depth']),
         ("config set graph_recursion_depth 0", ["from 1 on"]),
-        ("config set theme pink", ['"pink" is no value for theme', "It can be auto"]),
+        ("config set theme pink", ['"pink" is not a value for theme', "It can be auto"]),
         ("config drop", ['config has no "drop"', "config show"]),
     ],
 )
@@ -262,7 +262,7 @@ def test_one_setting_is_kept(tmp_path, way):
     shell.reply("config set level ops")
     assert "overhead: 3.0, in this session and later ones." in shell.text(f"config {way}")
     assert json.loads(path.read_text()) == {"overhead": 3.0}
-    assert "--keep is about a value" in shell.error("config --keep")
+    assert "--keep needs set NAME VALUE" in shell.error("config --keep")
 
 
 @pytest.mark.parametrize("name", [item.name for item, _ in Settings(None).items()])

@@ -347,4 +347,4 @@ def test_the_menu_leads_to_other_views_of_the_file():
     menu = {item.caption: item for item in shell.document(menu["fold"].command).menu}
     assert menu["unfold"].command == "ps /me/model.py -t"
     assert shell.lines("ps model.py --open 9") == shell.lines("ps model.py --fold --open 9")
-    assert "is no line number" in shell.reply("ps model.py --open x").message.text
+    assert "is not a line number" in shell.reply("ps model.py --open x").message.text

@@ -259,7 +259,7 @@ def test_a_runtime_name_leads_to_the_users_node(runtime, user):
     shell = Shell(MemoryDump(Graph([Node(user, "Op", frames=[Frame("/me/a.py", 1, "f")])])))
     lines = shell.lines(f"ni -t {runtime}")
     assert lines[0] == f"Node {user}"
-    assert f'  ("{runtime}" is what the runtime made of it)' in lines
+    assert f'  ("{runtime}" stands for it in the graph that ran)' in lines
     assert "0: /me/a.py" in lines
     assert shell.lines(f"li {runtime}")[0] == f'Inputs to node "{user}":'
 

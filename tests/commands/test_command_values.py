@@ -206,7 +206,7 @@ def test_what_is_no_array_is_said_to_be_none():
     shell = Shell(dump)
     assert "Uninitialized tensor:" in shell.text("pt v:0")
     assert "a queue" in shell.text("pt q:0")
-    assert "no array" in shell.error("eval `v:0`")
+    assert "not an array" in shell.error("eval `v:0`")
     for command in ("pt v:0 -s", "pt q:0 -r 0,1", "lt", "ni -d v", "lt -f has_inf_or_nan"):
         shell.document(command)
     assert "a queue" in shell.text("pt q:0[0]")
@@ -226,21 +226,21 @@ def test_what_is_no_array_is_said_to_be_none():
         ("pt big:0[", ["not closed"]),
         ("pt big:0[]", ["slice is empty"]),
         ("pt big:0[a]", ["[a] does not fit", "name 'a' is not defined", "_ is the tensor"]),
-        ("pt big:0[1.5]", ['"1.5" is no index']),
+        ("pt big:0[1.5]", ['"1.5" is not an index']),
         ("pt big:0[_ >]", ["SyntaxError: invalid syntax", 'at "]"']),
         ("pt big:0[_.foo]", ["AttributeError", "'foo'"]),
         ("pt big:0[_ > `nowhere:0`]", ["nowhere", "does not exist"]),
         ("pt big:0[`flags:0`]", ["IndexError", "boolean index", "The shape is (100, 30)."]),
         ("pt big:0[[0,1],[1,2,3]]", ["does not fit", "(100, 30)"]),
-        ("pt big:0[0][1]", ["no single slice", "One pair of brackets"]),
-        ("pt 'big:0[0] + _[1]'", ["no single slice"]),
+        ("pt big:0[0][1]", ["not a single slice", "One pair of brackets"]),
+        ("pt 'big:0[0] + _[1]'", ["not a single slice"]),
         ("pt big:0[0,0,0]", ["3 indices", "2 dimension(s)"]),
         ("pt big:0[200]", ["does not fit", "(100, 30)"]),
         ("pt big:0[::0]", ["step"]),
         ("pt ints:0 -n 1", ["Invalid number (1)", "one dump"]),
         ("pt loop/body:0 -n 9", ["Specified number (9) exceeds", "(4)", "Use 0 to 3."]),
         ("pt ints:0 -n x", ["-n/--number", "invalid int value: 'x'"]),
-        ("pt ints:0 -r 1", ["no range", "low,high"]),
+        ("pt ints:0 -r 1", ["not a range", "low,high"]),
         ("pt ints:0 -r 2,1", ["is empty"]),
         ("pt text:0 -r 0,1", ["numbers", "strings"]),
         ("pt ints:0 --bad", ["int32", "never nan", "floating point"]),

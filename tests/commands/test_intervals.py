@@ -52,7 +52,7 @@ def test_a_size_may_have_a_unit(text, bytes_):
     "text", ["", "us", "1 2", "1h", "-3us", "nan", "inf", "1e400", "0x10", "1us2"]
 )
 def test_what_is_no_time_is_told_in_one_line(text):
-    with pytest.raises(UserError, match="is no time") as error:
+    with pytest.raises(UserError, match="is not a valid time") as error:
         parse_time(text)
     assert "Write 100us" in error.value.hint
     assert "\n" not in str(error.value)
@@ -60,7 +60,7 @@ def test_what_is_no_time_is_told_in_one_line(text):
 
 @pytest.mark.parametrize("text", ["", "k", "-1", "10 kk", "1us", "one"])
 def test_what_is_no_size_is_told_in_one_line(text):
-    with pytest.raises(UserError, match="is no size"):
+    with pytest.raises(UserError, match="is not a valid size"):
         parse_size(text)
 
 
@@ -126,7 +126,7 @@ def test_a_range_may_be_open_ended():
     ],
 )
 def test_what_is_no_interval_is_told_in_one_line(text):
-    with pytest.raises(UserError, match="is no interval") as error:
+    with pytest.raises(UserError, match="is not a valid interval") as error:
         parse_time_interval(text)
     assert error.value.hint.startswith("Write >10us")
     assert "\n" not in str(error.value)
@@ -134,7 +134,7 @@ def test_what_is_no_interval_is_told_in_one_line(text):
 
 @pytest.mark.parametrize("text", [">x", "[a,b]", "[1us,]", "[,1us]", ">-1us", "(inf,1us)"])
 def test_what_is_no_end_of_an_interval_is_told_in_one_line(text):
-    with pytest.raises(UserError, match="is no time"):
+    with pytest.raises(UserError, match="is not a valid time"):
         parse_time_interval(text)
 
 

@@ -122,7 +122,7 @@ def test_of_many_inputs_some_are_drawn_the_bad_one_among_them(tmp_path):
 def test_nodes_that_are_left_out(shell, tmp_path):
     page = written(shell, tmp_path / "x.html", "-fenn ^bad/Log")
     assert "It began in [Log]" not in page.text
-    assert "no regular expression" in shell.error(f"report {tmp_path}/y.html -fenn (")
+    assert "not a regular expression" in shell.error(f"report {tmp_path}/y.html -fenn (")
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_of_a_damaged_dump_the_rest_is_told(dump, tmp_path):
     broken = MemoryDump(graph, run_info=RunInfo(1, ["x:0"]))
     broken.add("x", 0, np.array([np.nan]), timestamp=1)
     page = written(Shell(broken), tmp_path / "broken.html")
-    assert "This part can't be told: " in page.text
+    assert "This part can't be shown: " in page.text
     assert "division by zero" in page.text
     assert "Histogram" in page.headings
 

@@ -339,7 +339,7 @@ def live(tracks=None):
     [
         ("track 1+1", "names no tensor"),
         ('track "`a:0`.mean("', "no expression of Python"),
-        ("track `a", "no partner"),
+        ("track `a", "A backtick isn't closed"),
         ("track --norms `a`", "takes no expression"),
         ("track -d loss", "is not followed"),
         ("track -d a `b`", "takes the name"),
@@ -360,7 +360,7 @@ def test_norms_before_the_first_run(monkeypatch, has_torch):
     message = live(tracks).service.run("track --norms").message
     assert tracks.has_norms
     assert message.role == ("info" if has_torch else "warning")
-    assert ("type track --norms after a run" in message.text) == (not has_torch)
+    assert ("track --norms needs a finished run" in message.text) == (not has_torch)
 
 
 def test_what_is_followed_begins_anew_and_ends():

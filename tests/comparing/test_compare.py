@@ -280,7 +280,7 @@ def test_what_run_d_cannot_do(planted, command, message):
 
 
 def test_elements_of_every_kind_have_numbers(planted, tmp_path):
-    """What is no number of NumPy's own has its differences told as well."""
+    """What is not a number of NumPy's own has its differences told as well."""
     masked = np.float32([-np.inf, 1, 2])
     pairs = {
         "bfloat16": (np.float32([1, 2]).astype(ml_dtypes.bfloat16), None),

@@ -103,7 +103,7 @@ def test_only_plain_files_in_the_folder_are_read(tmp_path):
             read_file(path, root)
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(DumpError, match="is no plain file"):
+    with pytest.raises(DumpError, match="is not a plain file"):
         read_file(path, str(path.parent))
 
 
@@ -117,10 +117,10 @@ def test_foreign_and_empty_files_are_named(maker):
     os.mkfifo(good.parent / "pipe_0_DebugIdentity_5")
     dump = maker.open()
     text = "\n".join(dump.warnings)
-    assert "notes.txt is no dump file" in text
+    assert "notes.txt is not a dump file" in text
     assert "empty_0_DebugIdentity_5 is damaged: The file is empty." in text
     assert sum("The file is empty" in line for line in dump.warnings) == 1
-    assert "pipe_0_DebugIdentity_5 is no dump file" in text
+    assert "pipe_0_DebugIdentity_5 is not a dump file" in text
     assert "README is no part of a dump" in text
     assert ".hidden" not in text
     assert dump.by_tensor("good:0")[0].get_tensor() == 1.0

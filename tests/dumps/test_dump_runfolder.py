@@ -359,7 +359,7 @@ def test_a_damaged_line_loses_one_tensor(folder):
     found = RunFolderDump(folder)
     assert len(found.data()) == 16
     assert any(f"{path} is damaged: line 3 is left out" in line for line in found.warnings)
-    assert any("no place in this folder" in line for line in found.warnings)
+    assert any("not a place in this folder" in line for line in found.warnings)
     assert not any("are missing" in line for line in found.warnings)
     path.write_text("".join(lines[:5] + lines[6:]))
     assert any("2 tensors are missing" in line for line in RunFolderDump(folder).warnings)

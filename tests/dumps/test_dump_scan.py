@@ -77,7 +77,7 @@ def test_a_listing_is_the_same_as_file_by_file(maker, names):
     assert sorted(data) == sorted(listed)
     assert [each[0] for each in data] == [each[0] for each in listed]
     text = "\n".join(dump.warnings)
-    assert all(f"{base} is no dump file" in text for base in foreign) or "more problems" in text
+    assert all(f"{base} is not a dump file" in text for base in foreign) or "more problems" in text
 
 
 def test_what_is_empty_is_found_when_warnings_are_looked_at(maker):

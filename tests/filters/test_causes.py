@@ -13,7 +13,7 @@ LIMIT32, LIMIT16 = "its limit is 3.4028e+38", "its limit is 65504"
 FLOAT32 = f"{LIMIT32}, the largest finite number beside it"
 NOT_THESE = (
     "inputs",
-    "not by the inputs as they are below: they were written over since, or the op computes in "
+    "not from the inputs shown below: they were overwritten since, or the op computes in "
     "another precision",
 )
 LARGEST = np.finfo(np.float32).max
@@ -436,5 +436,5 @@ def test_an_input_that_was_written_over_since_is_no_reason():
     found = cause_of(TensorLineage(dump), datum)
     assert (found.kind, found.text) == (
         "inputs",
-        "x:0 isn't kept as it was: z has written over it",
+        "x:0 isn't kept unchanged: z has overwritten it",
     )

@@ -73,7 +73,7 @@ def _read_index(data: bytes) -> None:
         path.with_name(f"{path.name}.before").unlink(missing_ok=True)
     shown(*said)
     # A line without a checksum may say something else; no damage makes one of it.
-    if said != truth and "is no index" not in said[0] and b'"crc32"' in data:
+    if said != truth and "is not an index" not in said[0] and b'"crc32"' in data:
         lines = [json.loads(line) for line in data[1:].splitlines() if _is_json(line)]
         if not any(isinstance(line, dict) and "crc32" not in line for line in lines):
             raise BrokenPromiseError(f"{said} is told in place of {truth}")

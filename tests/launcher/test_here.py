@@ -80,7 +80,7 @@ def test_the_middle_of_a_step(runner):
     commands = "run", "lt", "pt first/addmm:0", "pf x", "run", "exit", "lt", "exit"
     options = [word for command in commands for word in ("-c", command)]
     done = runner.forked(("torch",), "-m", "tfdbg_cli", "--batch", *options, script, "look")
-    assert done.status == 1  # run is no command there
+    assert done.status == 1  # run is not a command there
     assert "run is not available in the middle of a run" in done.stderr
     before, _, after = done.stdout.partition("--- run-end: training run #1")
     assert before.startswith("--- here, in the middle of training run #1: Net(x: float32[2, 4])")

@@ -267,7 +267,7 @@ def test_modules_of_the_script_come_before_those_that_the_debugger_has_used(runn
     names = ("argparse", "queue", "shlex", "difflib")
     for name in names:
         runner.write(f"{name}.py", f"MINE = {name!r}\n")
-    runner.write("string/notes.txt", "a folder is no module\n")
+    runner.write("string/notes.txt", "a folder is not a module\n")
     runner.write(
         "s.py",
         f"import {', '.join(names)}, string\n"

@@ -153,7 +153,7 @@ def test_github_shows_the_line(runner, program):
         ("--check dead -c run", "leave out -c"),
         ("--check dead --check-format json", "--check-output"),
         ("--check dead --check-output no/such/folder.xml", "No such file"),
-        ("--check dead --after x", "no number of runs"),
+        ("--check dead --after x", "not a number of runs"),
     ],
 )
 def test_a_wrong_use_is_one_line(runner, program, options, told):

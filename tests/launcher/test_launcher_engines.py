@@ -61,7 +61,7 @@ def test_a_program_without_a_run_is_told_apart(runner):
     done = runner.tfdbg("s.py")
     assert done.notes == [
         "tfdbg: the program ended without a run to stop at. "
-        "with tfdbg_cli.run(): makes a run of what is done within."
+        "with tfdbg_cli.run(): makes its block a run."
     ]
     done = runner.tfdbg("--engine", "tensorflow", "s.py")
     assert done.notes == [

@@ -65,7 +65,7 @@ def test_tensorflow_2_is_seen(runner, kind):
             assert done.stdout == plain.stdout
             no_run = [
                 "tfdbg: the program ended without a run to stop at. "
-                "with tfdbg_cli.run(): makes a run of what is done within."
+                "with tfdbg_cli.run(): makes its block a run."
             ]
             assert done.notes == (no_run if kind == "eager" else [])
 
@@ -111,7 +111,7 @@ def test_a_batch_whose_commands_had_nothing_to_run_at(runner):
     runner.write("s.py", "import numpy as np\nprint(np.log(np.ones(2)))\n")
     done = runner.tfdbg(*BATCH, "s.py")
     assert (done.status, done.stdout) == (1, "[0. 0.]\n")
-    assert "what is computed with NumPy itself can't be seen" in done.notes[0]
+    assert "computations with NumPy itself can't be seen" in done.notes[0]
     assert done.notes[1].startswith("tfdbg: 2 command(s) were not run")
     assert runner.tfdbg("--batch", "s.py").status == 0
     runner.write("s.py", "raise SystemExit(3)\n")

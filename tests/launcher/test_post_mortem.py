@@ -130,7 +130,7 @@ def test_an_error_before_any_run(runner):
 def test_in_batch_nobody_is_asked(runner, program):
     done = runner.tfdbg("--post-mortem", "--batch", "-c", "pdb", "-c", "lt", program, "after")
     assert done.status == 1
-    assert "ERROR: pdb asks somebody. Leave --batch out." in done.stderr
+    assert "ERROR: pdb needs somebody at a prompt. Leave --batch out." in done.stderr
     assert "y:0" in done.stdout
     fine = runner.tfdbg("--post-mortem", "--batch", "-c", "lt", program, "fine")
     assert (fine.status, fine.own_stderr) == (0, "")

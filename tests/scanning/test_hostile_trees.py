@@ -254,7 +254,7 @@ def test_what_is_no_index_is_refused_in_a_line(
     assert read_index(str(tree / "tfdbg-scan.jsonl")) is None
     assert scanned(tree) == 2
     path = f"{tree}/tfdbg-scan.jsonl"
-    said = f"tfdbg: {path} is no index of a scan. Name another file with --index.\n"
+    said = f"tfdbg: {path} is not an index of a scan. Name another file with --index.\n"
     assert capsys.readouterr().err == said
     assert (tree / "tfdbg-scan.jsonl").read_bytes() == content
 
@@ -275,7 +275,7 @@ def test_an_index_that_is_a_link_writes_nothing_elsewhere(
 def test_an_index_that_is_a_fifo_is_waited_for_by_nobody(tree: Path) -> None:
     os.mkfifo(tree / "tfdbg-scan.jsonl")
     assert read_index(str(tree / "tfdbg-scan.jsonl")) is None
-    with pytest.raises(UserError, match="no plain file"):
+    with pytest.raises(UserError, match="not a plain file"):
         Index(str(tree / "tfdbg-scan.jsonl"), ABOUT)
     assert len(open_dump(tree / "d").data()) == 2
 

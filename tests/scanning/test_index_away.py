@@ -73,7 +73,7 @@ def test_what_cannot_be_read_or_written(store: Any, tmp_path: Path) -> None:
     with store.open(ADDRESS, "wb") as file:
         file.write(b"text\n")
     assert read_index(ADDRESS) is None
-    with pytest.raises(UserError, match="is no index of a scan"):
+    with pytest.raises(UserError, match="is not an index of a scan"):
         Index(ADDRESS, {"filter": "f"})
     store.rm(ADDRESS)
     index = Index(ADDRESS, {"filter": "f"})

@@ -373,7 +373,7 @@ def test_the_ranks_of_one_tree_are_joined_beside_one_process(tmp_path: Path) -> 
         (["--executor", "os:getcwd"], "gives a str"),
         (["--executor", "os:nothing"], 'no "nothing" to call'),
         (["--jobs", "0"], "--jobs takes a number from 1 on"),
-        (["--index", "own.py"], "own.py is no index of a scan"),
+        (["--index", "own.py"], "own.py is not an index of a scan"),
         (["--index", "no/where"], "no/where"),
         (["--unknown"], "tfdbg scan"),
     ],

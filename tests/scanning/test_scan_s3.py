@@ -241,7 +241,7 @@ def test_a_dump_in_an_object_store_is_opened_without_its_values(store: Store) ->
     [
         ("fs.rm('job/tree', recursive=True)", "there is no dump in s3://job/tree"),
         ("fs.rm('job', recursive=True)", "s3://job/tree"),
-        ("fs.pipe('job/tree/tfdbg-scan.jsonl', b'text')", "is no index of a scan"),
+        ("fs.pipe('job/tree/tfdbg-scan.jsonl', b'text')", "is not an index of a scan"),
     ],
 )
 def test_what_is_wrong_with_an_address_is_one_line(store: Store, code: str, says: str) -> None:

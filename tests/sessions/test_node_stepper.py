@@ -183,6 +183,6 @@ def test_what_cannot_be_given_back_is_told(engine):
         session.run(v.initializer, {v.initial_value: 7.0})  # somebody else
         capture = stepper.finish()
         assert session.run(v) == 4
-        assert any("v was set by others" in warning for warning in capture.dump.warnings)
+        assert any("v was set by other code" in warning for warning in capture.dump.warnings)
         stepper.discard()
         assert session.run(v) == 7

@@ -296,13 +296,13 @@ TEXTS = [
     ("text", "error"),
     [
         ("DebugNothing", "There are DebugIdentity, DebugNanCount, DebugNumericSummary"),
-        ("", "is no debug op"),
-        ("DebugNanCount(", "is no debug op"),
+        ("", "is not a debug op"),
+        ("DebugNanCount(", "is not a debug op"),
         ("DebugNanCount(lower_bound=1)", 'has no attribute "lower_bound". It has none'),
         ("DebugNumericSummary(foo=1)", 'has no attribute "foo". It has lower_bound'),
         ("DebugNumericSummary(lower_bound)", 'no attribute "lower_bound"'),
-        ("DebugNumericSummary(lower_bound=low)", '"low" is no value for lower_bound'),
-        ("DebugNumericSummary(mute_if_healthy=maybe)", '"maybe" is no value'),
+        ("DebugNumericSummary(lower_bound=low)", '"low" is not a value for lower_bound'),
+        ("DebugNumericSummary(mute_if_healthy=maybe)", '"maybe" is not a value'),
         ("DebugNumericSummary(lower_bound=1;lower_bound=2)", "given twice"),
     ],
 )

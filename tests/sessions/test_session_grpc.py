@@ -183,7 +183,7 @@ def test_a_piece_that_never_comes(receiver):
         sender.send(pieces("y", np.zeros(10, np.float32), 2)[0])
         sender.end()
     (warning,) = receiver.next(SECONDS).open().warnings
-    assert "A piece never came" in warning and "y:0:DebugIdentity" in warning
+    assert "A piece of the" in warning and "y:0:DebugIdentity" in warning
 
 
 def test_equal_times_are_kept_apart(receiver):
@@ -279,7 +279,7 @@ def test_what_is_no_device(receiver, device):
         assert [path.name for path in run.folder.parent.iterdir()] == [run.folder.name]
         return
     assert values(run) == {"y:0": [8]}
-    assert any("is no device" in warning for warning in run.open().warnings)
+    assert any("is not a device" in warning for warning in run.open().warnings)
 
 
 def test_the_limit_of_a_run(tmp_path):
@@ -406,10 +406,10 @@ def tfdbg(*arguments):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--grpc", "nowhere"), '"nowhere" is no address'),
+        (("--grpc", "nowhere"), '"nowhere" is not an address'),
         (("--grpc", "unix:/tmp/x"), "no Unix sockets"),
-        (("--grpc", "0", "script.py"), "it goes alone"),
-        (("--grpc", "0", "--dump-dir", "x"), "it goes alone"),
+        (("--grpc", "0", "script.py"), "leave out the script"),
+        (("--grpc", "0", "--dump-dir", "x"), "leave out the script"),
     ],
 )
 def test_wrong_command_lines(arguments, words):

@@ -226,7 +226,7 @@ def test_the_list_of_bad_runs(many):
     assert links == {"use 2 -f has_inf_or_nan"}
     assert stop.replies["runs -f nothing"].failed
     assert "only together with -f" in said(stop, "runs -fenn x")
-    assert "no regular expression" in said(stop, "runs -f has_inf_or_nan -fenn (")
+    assert "not a regular expression" in said(stop, "runs -f has_inf_or_nan -fenn (")
 
 
 def test_the_rows_are_links(many):

@@ -69,7 +69,7 @@ def test_the_first_screen_says_where_the_run_is_and_how_to_go_on(step_through):
           break -f
             stop before the first op that reads a bad tensor
           override TENSOR EXPRESSION
-            change a value; diff shows what came of it
+            change a value; diff shows the effect
           exit
             the run goes on to its end; exit --discard: it never happened
         """

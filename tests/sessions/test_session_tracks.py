@@ -119,7 +119,7 @@ def test_a_number_is_followed_in_debugged_runs_and_others(write, tmp_path):
 def test_only_what_is_named_is_watched_for_it(write):
     told = ask(write(), "track `y:0`.max()", "run -t 10", "lt", "track -d y:0.max()")
     assert "dumped tensor(s)" in told
-    assert "followed no more" in told
+    assert "no longer followed" in told
 
 
 def test_the_only_number_beside_a_training_operation_is_the_loss(write):

@@ -56,7 +56,7 @@ def test_breakpoints_are_numbered_described_and_deleted():
         points.delete(1)
     assert caught.value.hint == ""
     assert points.add("Neg").number == 4
-    with pytest.raises(UserError, match="is no regular expression"):
+    with pytest.raises(UserError, match="is not a regular expression"):
         points.add("(")
 
 

@@ -70,7 +70,7 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
 
 def test_only_plain_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    assert "no plain file" in refused(tmp_path / "fifo")
+    assert "not a plain file" in refused(tmp_path / "fifo")
     assert "Is a directory" in refused(tmp_path)
     assert "No such file" in refused(tmp_path / "gone")
     refused("/dev/zero")

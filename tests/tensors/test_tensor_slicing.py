@@ -187,9 +187,9 @@ def test_what_is_refused_is_said_in_numbers():
         "[..., ...]": 'more than one "..."',
         "[0:1:0]": 'The step of "0:1:0" is 0',
         "[0:1:2:3]": "too many colons",
-        "[x:]": '"x" is no index',
-        "[[0][1]]": '"\\[0\\]\\[1\\]" is no index',
-        "[[0], [[1], [2, 3]]]": "is no list of indices",
+        "[x:]": '"x" is not an index',
+        "[[0][1]]": '"\\[0\\]\\[1\\]" is not an index',
+        "[[0], [[1], [2, 3]]]": "is not a list of indices",
     }.items():
         with pytest.raises(UserError, match=message):
             apply_slice(value, text, "w")
@@ -229,5 +229,5 @@ def test_indices_are_whole_numbers_in_brackets_or_none():
         with pytest.raises(UserError, match="There are no indices"):
             parse_indices(text)
     for text in ("[12", "12]", "1,,2", "x"):
-        with pytest.raises(UserError, match="is no index"):
+        with pytest.raises(UserError, match="is not an index"):
             parse_indices(text)

@@ -134,7 +134,7 @@ def test_two_keys_after_each_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "action", "said"),
     [
-        ("page: xy", "top", '"xy" is no key'),
+        ("page: xy", "top", '"xy" is not a key'),
         ("pgae: x", "top", 'there is no place "pgae". Did you mean page?'),
         ("f5", "topp", 'there is no action "topp". Did you mean top'),
         ("f5", "command: ", 'there is no action "command: "'),

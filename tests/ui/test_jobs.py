@@ -97,7 +97,7 @@ def test_a_filter_narrows_and_comes_off_again_at_the_same_place():
         yield ["esc", "&", "enter"]
         assert screen.page[0] == top
         yield enter("&[")
-        assert "no regular expression" in screen.text
+        assert "not a regular expression" in screen.text
 
     play(script, LongService())
 

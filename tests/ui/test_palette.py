@@ -98,7 +98,7 @@ def test_commands_menu_links_keys_aliases_and_former_lines_are_found() -> None:
             first = screen.rows[screen.place(" of ")[1] - 14 :][:14]
             assert any(shown in row.lower() for row in first), (query, screen.text)
         yield ["ctrl u", *"zzzz"]
-        assert "Nothing fits" in screen.text
+        assert "Nothing matches" in screen.text
         yield ["enter", "esc"]
         assert screen.rows[-1] == "tfdbg>"
         assert service.ran == ["info"]

@@ -147,7 +147,7 @@ def test_the_end_of_input_lets_go() -> None:
 def test_search_prints_the_matching_lines_with_numbers() -> None:
     run = Run("numbers 300", "/line 1?50 ", "/", "/[", "/nowhere")
     assert run.out.count("51: line 50 first second\n151: line 150 first second\n") == 2
-    assert '"[" is no regular expression' in run.err
+    assert '"[" is not a regular expression' in run.err
     assert 'Nothing matches "nowhere".' in run.err
 
 

@@ -35,7 +35,7 @@ def test_a_question_waits_for_its_answer() -> None:
         yield ["esc"]
         assert "Really?" not in screen.text
         yield enter("ask")
-        yield enter("yonder")  # a command of somebody who didn't look is no answer
+        yield enter("yonder")  # a command of somebody who didn't look is not an answer
         assert "Really?" in screen.text
         yield enter("n")
         assert "Really?" not in screen.text

@@ -118,7 +118,7 @@ def test_mouse_on_and_off() -> None:
         yield enter("mouse")
         assert "Mouse mode: off" in screen.text
         yield enter("mouse sideways")
-        assert "is no mouse mode" in screen.text
+        assert "is not a mouse mode" in screen.text
         assert not screen.mouse
         yield enter("set mouse_mode on")
         assert screen.mouse

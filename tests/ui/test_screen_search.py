@@ -107,6 +107,6 @@ def test_searches_that_find_nothing_say_so() -> None:
         yield enter("/nowhere")
         assert 'Nothing matches "nowhere".' in screen.text
         yield enter("/[a")
-        assert '"[a" is no regular expression' in screen.text
+        assert '"[a" is not a regular expression' in screen.text
 
     play(script)

@@ -57,7 +57,7 @@ def test_of_a_long_one_the_lines_around_the_page_are_kept() -> None:
     assert texts[at : at + 2] == ["line 5000000", "line 5000001"]
     above = 5_000_000 - int(texts[1].split()[1])
     first = int(texts[1].split()[1])
-    assert texts[0] == f"… {first} more lines above, let go with the tensors of their run"
+    assert texts[0] == f"… {first} more lines above, not kept after their run"
     assert above >= 500
     last = int(texts[-2].split()[1])
     assert texts[-1].startswith(f"… {10_000_000 - last - 1} more lines below")

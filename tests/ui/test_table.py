@@ -107,7 +107,7 @@ def test_keys_write_the_commands_that_they_stand_for(size: tuple[int, int], many
         assert stop.history.items[-1] == "lt -n ^op_01$ -o name,size,health -s op_type -r"
         assert rows(screen) == ["op_01:0"]
         yield ["-"]
-        assert "The name stays" in screen.text
+        assert "name column can't be hidden" in screen.text
         # What was run by keys does the same as a script.
         typed = [stop.run(text, size[0]).document for text in stop.history.items]
         assert all(document is not None for document in typed)

@@ -203,7 +203,7 @@ def compile_regex(text: str, what: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        raise UserError(f'{what}: "{text}" is no regular expression: {error}.') from None
+        raise UserError(f'{what}: "{text}" is not a regular expression: {error}.') from None
 
 
 def _why_not_yet(
@@ -214,7 +214,7 @@ def _why_not_yet(
     place = found.index(node_name) if found is not None else None
     if found is None or place is None or place < found.stepper.position:
         return otherwise(node_name) if otherwise is not None else ""
-    return f"It is not computed yet: cont {node_name} goes on to it."
+    return f"The tensor is not computed yet: cont {node_name} goes on to it."
 
 
 def need_graph(dump: Dump) -> Graph:

@@ -107,7 +107,7 @@ def order_arguments(keys: Sequence[str], default: str) -> tuple[Argument, ...]:
     return (
         Argument(
             ("--columns",),
-            f"what to show: {keys[0]}!,{keys[1]}:20 (! comes first and stays in sight, 20 wide)",
+            f"columns: {keys[0]}!,{keys[1]}:20 (!: first and always in sight; :20: 20 wide)",
             "COLUMNS",
             default="",
             complete=functools.partial(complete_chosen, tuple(keys)),

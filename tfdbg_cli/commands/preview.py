@@ -123,7 +123,7 @@ COMMANDS = (
         examples=(
             ("preview hidden/Relu:0", "its value, if it can be read quickly"),
             ("preview hidden/Relu --kind source", "the line that made it"),
-            ("preview hidden/Relu -k graph", "what it was computed from, and who uses it"),
+            ("preview hidden/Relu -k graph", "its inputs and its readers"),
         ),
         details="config set pane value (or source, graph, off) shows it beside every list of "
         "the full screen, from 100 columns on; F6 changes it. A value of more than "

@@ -62,7 +62,7 @@ def to_regex(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"it is no regex ({error})") from None
+        raise ValueError(f"it is not a regex ({error})") from None
     return text
 
 

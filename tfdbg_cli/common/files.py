@@ -20,8 +20,8 @@ __all__ = ["RefusedError", "lines_of", "open_at_once", "read_plain", "replacing"
 def replacing(path: str, *, is_private: bool = False) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of ``path`` when the block ends well, and only then.
 
-    Something that is no regular file (``/dev/stderr``, a FIFO) is written to directly. Of a link,
-    the file that it points to is replaced.
+    Something that is not a regular file (``/dev/stderr``, a FIFO) is written to directly. If it is
+    a link, the file that it points to is replaced.
 
     Args:
         path: of the file.
@@ -29,7 +29,7 @@ def replacing(path: str, *, is_private: bool = False) -> Iterator[IO[bytes]]:
 
     Raises:
         OSError: the file can't be written.
-        ValueError: ``path`` is no path.
+        ValueError: ``path`` is not a path.
     """
     if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
         with open(path, "wb") as file:
@@ -69,14 +69,14 @@ def read_plain(path: str | os.PathLike[str], most: int, *, is_end: bool = False)
         is_end: of a larger file its end is read.
 
     Raises:
-        RefusedError: it is no plain file, or larger.
+        RefusedError: it is not a plain file, or larger.
         OSError: it can't be read.
-        ValueError: ``path`` is no path.
+        ValueError: ``path`` is not a path.
     """
     with open(path, "rb", opener=open_at_once) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise RefusedError(errno.EINVAL, "it is no plain file")
+            raise RefusedError(errno.EINVAL, "it is not a plain file")
         if status.st_size > most:
             if not is_end:
                 raise RefusedError(errno.EFBIG, f"it has more than {most} bytes")

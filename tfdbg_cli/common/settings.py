@@ -177,7 +177,7 @@ class Settings:
         if isinstance(aliases, dict):
             self._aliases = {str(name): str(text) for name, text in aliases.items()}
         else:
-            self.warn(f'In {path}: "aliases" is no object of NAME: COMMANDS.')
+            self.warn(f'In {path}: "aliases" is not an object of NAME: COMMANDS.')
         self._read_keys(stored.get(_KEYS, {}))
 
     def _take_stored(self, name: str) -> None:
@@ -199,7 +199,9 @@ class Settings:
         if isinstance(stored, dict):
             self._keys = {str(key): str(action) for key, action in stored.items()}
         else:
-            self.warn('"keys" in the settings file is not used: it is no object of KEY: ACTION.')
+            self.warn(
+                '"keys" in the settings file is not used: it is not an object of KEY: ACTION.'
+            )
 
     def warn(self, text: str) -> None:
         """Something in the file is not used; `config` and the first stop say so on one line."""
@@ -216,10 +218,10 @@ class Settings:
         try:
             value = found.parse(text)
         except ValueError as error:
-            raise UserError(f'"{text}" is no value for {name}: {error}.') from None
+            raise UserError(f'"{text}" is not a value for {name}: {error}.') from None
         if found.choices and value not in found.choices:
             raise UserError(
-                f'"{text}" is no value for {name}.', f"It can be {', '.join(found.choices)}."
+                f'"{text}" is not a value for {name}.', f"It can be {', '.join(found.choices)}."
             )
         return value
 

@@ -146,7 +146,7 @@ def make_bars(rtol: float | None, atol: float | None, bar: str, rules: str) -> B
         try:
             cosine = float(least) if least else 0.999
         except ValueError:
-            raise UserError(f'--bar: "{least}" is no number.') from None
+            raise UserError(f'--bar: "{least}" is not a number.') from None
     return Bars(rtol, atol or 0.0, cosine, read_rules(rules) if rules else ())
 
 

@@ -16,7 +16,7 @@ __all__ = ["digest_gap", "digest_in"]
 
 
 def digest_in(dump: Dump, datum: Datum) -> Digest | None:
-    """The digest of a tensor whose value is there; ``None``: it is no array of numbers.
+    """The digest of a tensor whose value is there; ``None``: it is not an array of numbers.
 
     Raises:
         DumpError: it can't be read.

@@ -33,13 +33,13 @@ TERMS = (
         "allowed, relative to the largest element; default: by the dtype and the op",
         kind=float,
     ),
-    Term("--atol", "N", "allowed besides", kind=float),
+    Term("--atol", "N", "allowed absolute difference, added to --rtol", kind=float),
     Term("--bar", "BAR", "judge by the cosine of the angle alone: cosine:0.999", ""),
     Term(
         "--rules",
         "FILE",
-        "what is allowed of some ops: lines like MatMul float16 rtol=1e-2",
+        "allowed differences of some ops: lines like MatMul float16 rtol=1e-2",
         "",
     ),
-    Term("--map", "FILE", r"names that differ: lines like layer(\d+)/(.*) -> block\1/\2", ""),
+    Term("--map", "FILE", r"names that correspond: lines like layer(\d+)/(.*) -> block\1/\2", ""),
 )

@@ -137,12 +137,12 @@ def _how(comparison: Comparison, row: Row) -> str:
     ]
     if len(writers) == 1:
         is_first = makers[0] is not None and makers[0].op_type == writers[0]
-        return f"it was written by {writers[0]} in {'A' if is_first else 'B'} alone"
+        return f"the parameter was written by {writers[0]} in {'A' if is_first else 'B'} alone"
     if writers:
         both = writers[0] if len({*writers}) == 1 else f"{writers[0]} in A, {writers[-1]} in B"
         if len({*writers}) == 1 and not row.is_sure:
-            return f"it was written by {both}, and what it held before wasn't kept"
-        return f"it was written by {both}"
+            return f"the parameter was written by {both}, and what it held before wasn't kept"
+        return f"the parameter was written by {both}"
     if not row.is_sure:
         return "its inputs weren't all kept or matched"
     ops = [maker.op_type for maker in makers if maker is not None]

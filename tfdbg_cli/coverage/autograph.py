@@ -124,7 +124,7 @@ class _Branches:
         exits: dict[int, list[int]] = {}
         for line, after in source.arcs():
             exits.setdefault(line, []).append(after)
-        # A line has run where a jump leads to it; this one is no line's.
+        # A line has run where a jump leads to it; this one is not a line's.
         jumps = {(-1, line) for line in lines}
         for line in lines & exits.keys():
             # What is in a branch stands right after it.

@@ -68,6 +68,6 @@ def parse_execution(name: str) -> tuple[str, int | None]:
 
 
 def parse_watch_key(key: str) -> tuple[str, int | None, str]:
-    """Split ``a/b:1:DebugIdentity`` into node, slot and debug op; no slot: it is no watch key."""
+    """Split ``a/b:1:DebugIdentity`` into node, slot and debug op; no slot: not a watch key."""
     tensor, _, debug_op = key.rpartition(":")
     return *parse_tensor_name(tensor), debug_op

@@ -11,7 +11,7 @@ from tfdbg_cli.dumps.proto.tensor_proto import string_elements
 
 __all__ = ["LazyFeeds", "as_tensor", "is_text"]
 
-# Of a feed that is no tensor, so much of its text is kept.
+# Of a feed that is not a tensor, so much of its text is kept.
 _LONGEST_REPR = 2000
 
 
@@ -27,7 +27,7 @@ def is_text(array: np.ndarray[Any, Any]) -> bool:
 def as_tensor(value: Any) -> np.ndarray[Any, Any] | InconvertibleTensorProto:
     """What a caller fed (a list, a number, an array) as an array.
 
-    Something that is no tensor (a sparse value, any object) is described by its ``repr``.
+    Something that is not a tensor (a sparse value, any object) is described by its ``repr``.
     """
     if isinstance(value, InconvertibleTensorProto):
         return value

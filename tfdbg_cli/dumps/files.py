@@ -77,7 +77,7 @@ def read_file(
         with open(path, "rb", buffering=0, opener=open_at_once) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise DumpError(f"{path} is no plain file.")
+                raise DumpError(f"{path} is not a plain file.")
             if status.st_size < _MAP_FROM:
                 return memoryview(bytearray(file.read(status.st_size)))
             access = mmap.ACCESS_COPY if writable else mmap.ACCESS_READ

@@ -25,7 +25,7 @@ _FORWARD_NODE, _VIEW = "_forward_node", "_view"
 
 
 def constant(node: Node, place: int) -> float | None:
-    """An operand that is no tensor but a number; ``None``: it is a tensor."""
+    """An operand that is not a tensor but a number; ``None``: it is a tensor."""
     found = (number_of(node, name) for name in _OPERANDS[place])
     return next((each for each in found if each is not None), None)
 
@@ -154,7 +154,7 @@ class Makers:
                 if name and name in node.inputs:
                     frame = own_frame(each.frames or ())
                     line = f", line {frame.line}," if frame is not None else ""
-                    return f"{name} isn't kept as it was: {each.name}{line} has written over it"
+                    return f"{name} isn't kept unchanged: {each.name}{line} has overwritten it"
         return ""
 
     def _squared(self, name: str) -> str:

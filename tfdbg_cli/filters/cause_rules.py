@@ -324,12 +324,12 @@ def can_give(meaning: str, case: Case) -> bool:
             tops = [max(float(np.abs(each).max(initial=0)), 1.0) for each in wide]
             count = max(each.size for each in wide)
             power = 2 if meaning == "norm" else 1
-            # A nan is no number below the limit.
+            # A nan is not a number below the limit.
             return not count * float(np.prod(tops)) ** power < limit
     return True
 
 
 #: Whose inputs have the shape of the result, or one that is stretched to it.
 BY_ELEMENT = frozenset(RULES) - {"linear", "norm", "sum"}
-#: Of two operands, either of which may be a number that is no tensor.
+#: Of two operands, either of which may be a number that is not a tensor.
 BINARY = frozenset(["add", "div", "mod", "mul", "pow", "sub"])

@@ -48,8 +48,8 @@ class Cause(NamedTuple):
 ADVICE = {
     "log": "Compute the loss from logits, or keep the argument above 0: log(x.clip(1e-7)).",
     "division": "Add a small number to the divisor, or divide only where it isn't 0.",
-    "eps": "Use a larger one (1e-4 in float16), or keep the optimizer's state in float32.",
-    "sqrt": "Keep the argument at 0 or above: rounding takes a difference of equals below it.",
+    "eps": "Use a larger eps (1e-4 in float16), or keep the optimizer's state in float32.",
+    "sqrt": "Keep the argument at 0 or above: rounding can make a difference of equals negative.",
     "power": "Use a whole exponent, or keep the base above 0.",
     "exp": "Subtract the largest argument first (logsumexp, softmax), or clip it.",
     "half": "Keep this op in float32, use bfloat16, or make its operands smaller before it.",
@@ -61,19 +61,19 @@ ADVICE = {
     "norm": "Divide by max(norm, 1e-12), as normalize() does with its eps.",
     "nothing": "Skip batches in which nothing is left, or divide by max(count, 1).",
     "one": "Use the biased variant, which divides by n, or batches of two and more.",
-    "domain": "Clip the argument to the domain of the function; rounding leaves it by a last bit.",
+    "domain": "Clip the argument to the domain of the function; rounding can overstep its end.",
     "batch": "Look at how the data is read: a missing value, a division in the preprocessing.",
-    "number": "Look at where the number comes from: it meets every element.",
-    "memory": "Fill it where it is made (zeros), or leave out what was never written.",
-    "inputs": "config set level values keeps what each op was given.",
-    "weights": "It was there before this run: run -f from an earlier one on, or see how it's made.",
+    "number": "Find where the number comes from: the op combines it with every element.",
+    "memory": "Fill the memory where it is made (zeros), or leave out elements never written.",
+    "inputs": "config set level values keeps the inputs of each op.",
+    "weights": "It was bad before this run: start run -f earlier, or see how it is made.",
 }
 
 # What a text has in it that tells of an op's inside -> the kind.
 _INSIDE_KINDS = (("labels", "nothing"), ("zero vector", "norm"), ("probability", "log"))
 # Where a kind has other advice: in a backward pass, in an optimizer's step, without training.
 _ADVICE_IN = {
-    ("half", "backward"): "Scale the loss less (a gradient scaler finds out by itself how much), "
+    ("half", "backward"): "Scale the loss less (a gradient scaler finds the scale by itself), "
     "or use bfloat16.",
     ("half", "optimizer"): "Keep the optimizer's state in float32, or lower the learning rate.",
     ("log", "inference"): "Keep the argument above 0: log(x.clip(1e-7)).",
@@ -85,7 +85,7 @@ _DIVISORS = {"div": 1, "addcdiv": 2}
 # PyTorch's factor of the second operand of a sum.
 _ALPHA = "_arg_alpha"
 _NOT_THESE = (
-    "not by the inputs as they are below: they were written over since, or the op computes in "
+    "not from the inputs shown below: they were overwritten since, or the op computes in "
     "another precision"
 )
 _NOTHING = Cause("nothing", "the mean of nothing: no element is left", ADVICE["nothing"])

@@ -73,14 +73,14 @@ class _Kind(enum.Enum):
 
 @only_nonfinite
 def origin_of_nonfinite(datum: Datum, tensor: Any, dump: Dump) -> bool:
-    """Whether an op made something bad from clean inputs, and it got somewhere.
+    """Whether an op made something bad from clean inputs, and it didn't stay local.
 
-    A bad tensor got somewhere if the run leaves it behind (as the output of a model, as a loss, as
-    a gradient, in a parameter, in a variable), or if a tensor that got somewhere has taken over
-    what is bad in it. `tfdbg_cli.filters.outcome` says what counts as an end of a run. What no
-    later tensor takes over *stayed local*: the logarithm of 0 that a ``where`` drops, rows of
-    memory that nobody reads. A number that has left the range of its dtype counts all the same if
-    an op has made a finite one of it: x / inf is 0, and what x was is lost.
+    A bad tensor didn't stay local if the run leaves it behind (as the output of a model, as a loss,
+    as a gradient, in a parameter, in a variable), or if it spread to such a tensor.
+    `tfdbg_cli.filters.outcome` says what counts as an end of a run. Local are the logarithm of 0
+    that a ``where`` drops, and rows of memory that nobody reads. A number that has left the range
+    of its dtype counts even if a later op has made a finite number of it: x / inf is 0, and the
+    value of x is lost.
 
     Infinities that the program has put in on purpose, as attention masks do, don't count, and
     neither does what copies, chooses or adds at just these elements makes of them, unless that is a

@@ -47,7 +47,7 @@ class FilterRegistry:
                 where it has to know more of the run, such as the inputs of the tensor.
 
         Raises:
-            TypeError: the name is no str, or the filter can't be called.
+            TypeError: the name is not a str, or the filter can't be called.
             ValueError: the name is empty.
         """
         if not isinstance(name, str):

@@ -60,10 +60,10 @@ def _make_parser(defaults: argparse.Namespace) -> OptionParser:
     )
     add_ui_options(parser)
     parser.add_argument(
-        "--token-file", metavar="FILE", help="the program's token; TFDBG_TOKEN holds it, too"
+        "--token-file", metavar="FILE", help="the program's token; TFDBG_TOKEN may also hold it"
     )
     parser.add_argument(
-        "--take-over", action="store_true", help="take the place of somebody who is attached"
+        "--take-over", action="store_true", help="replace the client that is attached"
     )
     # What stands in front of "attach" counts as well.
     names = ("command", "batch", "ui", "no_color", "no_mouse", "theme")

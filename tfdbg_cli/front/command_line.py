@@ -69,26 +69,26 @@ def _size(text: str) -> int:
     size = float(match[1]) * _UNITS[match[2].upper()] if match else 0
     if not 1 <= size < 1 << 62:
         raise argparse.ArgumentTypeError(
-            f'"{text}" is no size; write 500M, 4G or a number of bytes'
+            f'"{text}" is not a size; write 500M, 4G or a number of bytes'
         )
     return int(size)
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f'"{text}" is no number of runs')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number of runs')
     return int(text)
 
 
 def _rank(text: str) -> int:
     if not text.isdecimal() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f'"{text}" is no rank; ranks count from 0')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a rank; ranks count from 0')
     return int(text)
 
 
 def _seed(text: str) -> int:
     if not text.isdecimal() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f'"{text}" is no seed; write a number from 0 on')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a seed; write a number from 0 on')
     return int(text)
 
 
@@ -187,7 +187,7 @@ def make_parser() -> tuple[OptionParser, dict[str, bool]]:
             type=_size,
             metavar="SIZE",
             help="how large the values of a run may grow in memory, such as 500M or 4G; otherwise"
-            " half of what is left",
+            " half of the free memory",
         ),
     ]
     add = parser.add_argument_group("what is looked for and told").add_argument
@@ -222,7 +222,7 @@ def make_parser() -> tuple[OptionParser, dict[str, bool]]:
         add(
             "--check",
             metavar="FILTER[,...]",
-            help="ask nobody: at the first tensor that passes a filter tell of it, keep the run's"
+            help="ask nobody: at the first tensor that passes a filter print it, keep the run's"
             " dump, and end the program with status 3",
         ),
         add("--check-only", action="store_true", help="with --check: let the program go on"),
@@ -242,7 +242,7 @@ def make_parser() -> tuple[OptionParser, dict[str, bool]]:
         add(
             "--check-output",
             metavar="FILE",
-            help="with --check: where the result goes besides stderr",
+            help="with --check: write the result to this file as well as to stderr",
         ),
     ]
     add = parser.add_argument_group("other terminals and ranks").add_argument
@@ -337,7 +337,7 @@ def parse(parser: OptionParser, takes_value: dict[str, bool], argv: Sequence[str
             if getattr(options, name) not in (None, []):
                 raise UserError(f"--{name} is about a model: --model says which.")
     elif options.module is not None or script is not None:
-        raise UserError("--model runs a model and no program.")
+        raise UserError("--model runs a model: leave the program out.")
     else:
         seed = str(options.seed or 0)
         args = [options.model, options.inputs or "", seed, *options.dim]

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["EngineWatch"]
 
 _UNUSED_SHOWN = 3
-_BLOCK = "with tfdbg_cli.run(): makes a run of what is done within."
+_BLOCK = "with tfdbg_cli.run(): makes its block a run."
 _NUMPY = (
-    "what is computed with NumPy itself can't be seen: the NumPy engine is a framework of the "
+    "computations with NumPy itself can't be seen: the NumPy engine is a framework of the "
     "debugger's own"
 )
 
@@ -134,7 +134,7 @@ class EngineWatch:
                 try:
                     self._undo.pop()()
                 except Exception as error:  # the others are taken off all the same
-                    tell(f"an engine wasn't taken off as a whole: {one_line(error)}")
+                    tell(f"an engine couldn't be removed completely: {one_line(error)}")
 
     @uninterrupted  # a Ctrl-C at the very end would leave half of it
     def finish(self) -> None:

@@ -52,7 +52,7 @@ def _look(debugger: Debugger) -> None:
                     _show(debugger, glimpse)
                 return
     if is_open:
-        tell("here: this run isn't recorded; run, at a stop before it, records it.")
+        tell("here: this run isn't recorded; to record it, type run at the stop before it.")
     else:
         tell("here: no run that the debugger can look into is in progress at this line.")
 

@@ -296,7 +296,7 @@ def _own_status(debugger: Debugger) -> int:
 
 
 def _exit_status(error: SystemExit) -> int:
-    """What python makes of a SystemExit; a code that is no number is printed."""
+    """What python makes of a SystemExit; a code that is not a number is printed."""
     if error.code is None:
         return 0
     if isinstance(error.code, int):

@@ -99,7 +99,7 @@ class _Engines:
             try:
                 undo()
             except Exception as error:
-                tell(f"the {name} engine can't be taken off: {one_line(error)}")
+                tell(f"the {name} engine can't be removed: {one_line(error)}")
 
     def _imported(self, module: str) -> None:
         for entry in entries():

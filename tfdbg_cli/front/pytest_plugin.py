@@ -38,8 +38,8 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption(
         "--tfdbg",
         action="store_true",
-        help="open the debugger at such a run, before the test fails; without --tfdbg-check at"
-        " has_inf_or_nan",
+        help="open the debugger at such a run, before the test fails; without --tfdbg-check,"
+        " the filter is has_inf_or_nan",
     )
     group.addoption(
         "--tfdbg-check",

@@ -80,9 +80,9 @@ def parse_address(text: str) -> Address:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise UserError(f'"{text}" is no address.', "An IPv6 address stands in [ ].")
+        raise UserError(f'"{text}" is not an address.', "An IPv6 address stands in [ ].")
     if not _PORT.fullmatch(port) or int(port) > 65535 or (colon and not host):
-        raise UserError(f'"{text}" is no address.', "Write PORT, HOST:PORT or unix:PATH.")
+        raise UserError(f'"{text}" is not an address.', "Write PORT, HOST:PORT or unix:PATH.")
     return Address(_EVERYWHERE.get(host, host) if colon else _LOOPBACK, int(port))
 
 
@@ -118,7 +118,7 @@ def bind(address: Address) -> tuple[socket.socket, Address]:
             address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except OSError as error:
-        raise UserError(f"{address.host} is no host to listen at: {error}.") from None
+        raise UserError(f"{address.host} is not a host to listen at: {error}.") from None
     family, kind, protocol, _, where = found[0]
     last = min(address.port + _PORTS_TRIED, 65536) if address.port else 1
     problem: OSError | None = None

@@ -141,12 +141,12 @@ def find_token(address: Address, file: str | None = None) -> str:
     if file is not None:
         found = _read(Path(file).expanduser())
         if found is None:
-            raise UserError(f"{file} is no token file.", "Its first line is the token.")
+            raise UserError(f"{file} is not a token file.", "Its first line is the token.")
         return found.token
     given = os.environ.get(TOKEN_VARIABLE, "").strip()
     if given:
         if _TOKEN.fullmatch(given) is None:
-            raise UserError(f"{TOKEN_VARIABLE} is no token.", "It has 64 hexadecimal digits.")
+            raise UserError(f"{TOKEN_VARIABLE} is not a token.", "It has 64 hexadecimal digits.")
         return given
     # Machines of a cluster often share the home folder: the file of another one may be here.
     machines = [""] if address.path or address.is_private else [address.host.partition(".")[0], ""]

@@ -81,7 +81,7 @@ def decode(data: bytes) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 class Channel:
@@ -261,6 +261,6 @@ def introduce(connected: socket.socket, token: str) -> None:
         _put(connected, ours + _code(token, b"client", theirs + ours))
         code = _take(connected, _CODE, until)
     except LostError:
-        raise UserError("The program refused the token.", "Is its token file that one?") from None
+        raise UserError("The program refused the token.", "Is this its token file?") from None
     if not hmac.compare_digest(code, _code(token, b"program", theirs + ours)):
         raise UserError("The program that listens there doesn't know the token: it is another one.")

@@ -56,7 +56,7 @@ class Index:
                     os.truncate(here, 0)
                 elif first is None:
                     hint = "Name another file with --index."
-                    raise UserError(f"{path} is no index of a scan.", hint)
+                    raise UserError(f"{path} is not an index of a scan.", hint)
                 elif first == head:
                     self._known.read(file)
                 else:
@@ -252,7 +252,7 @@ def _opened(path: str) -> IO[str]:
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     file.close()
-    raise UserError(f"{path} is no plain file.", "Name another file with --index.")
+    raise UserError(f"{path} is not a plain file.", "Name another file with --index.")
 
 
 def _is_finding(found: Mapping[str, Any], compares: bool) -> bool:

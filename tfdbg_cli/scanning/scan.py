@@ -168,7 +168,7 @@ def _count(folders: Iterable[Folder]) -> float:
 
 
 def _failed(folder: Folder, problem: str) -> Finding:
-    # Its state is no folder's: the next scan tries again.
+    # Its state is not a folder's: the next scan tries again.
     finding: Finding = {"folder": folder.path, "state": "", "bytes": folder.size}
     if folder.part != (0, 1):
         finding["part"] = list(folder.part)

@@ -99,12 +99,12 @@ class Breakpoints:
         """One more.
 
         Raises:
-            UserError: the text is no regular expression.
+            UserError: the text is not a regular expression.
         """
         try:
             re.compile(text)
         except re.error as error:
-            raise UserError(f'"{text}" is no regular expression: {error}.') from None
+            raise UserError(f'"{text}" is not a regular expression: {error}.') from None
         self._last += 1
         made = Breakpoint(self._last, text, filter_name, predicate, exclude)
         self._all.append(made)

@@ -294,7 +294,7 @@ class TensorView(Document):
         """
         shape = self._shape
         if not shape:
-            raise UserError("A scalar has no indices.", "Its only line shows all of it.")
+            raise UserError("A scalar has no indices.", "Its only line shows the whole value.")
         if len(indices) != len(shape):
             raise UserError(
                 f"Dimensions mismatch: requested: {len(indices)}; actual: {len(shape)}.",

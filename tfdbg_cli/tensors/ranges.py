@@ -47,7 +47,7 @@ class Ranges:
 
     def _error(self) -> UserError:
         return UserError(
-            f'"{self.text}" is no range.',
+            f'"{self.text}" is not a range.',
             "Write low,high or [low,high] or [[low,high],[low,high]], without blanks or quoted.",
         )
 
@@ -57,7 +57,7 @@ class Ranges:
         except ValueError:
             raise self._error() from None
         if any(isinstance(bound, float) and math.isnan(bound) for bound in (low, high)):
-            raise UserError(f"The range {text} is no range: nan is no bound.")
+            raise UserError(f"The range {text} isn't valid: nan can't be a bound.")
         if low > high:
             raise UserError(
                 f"The range {text} is empty: {_shown(low)} is above {_shown(high)}.",

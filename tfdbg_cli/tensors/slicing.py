@@ -98,7 +98,7 @@ def _checked(slicing: str, text: str) -> str:
 def _integer(text: str, whole: str) -> int:
     if not _INTEGER.match(text):
         raise UserError(
-            f'"{text or whole}" is no index.',
+            f'"{text or whole}" is not an index.',
             f"In {whole}: use numbers, :, ..., newaxis, lists, or an expression over _.",
         )
     return int(text)
@@ -114,7 +114,7 @@ def _inner(text: str) -> str:
     if text.startswith("["):
         if _closing(text, 0) != len(text) - 1:
             raise UserError(
-                f"{text} is no single slice.", "One pair of brackets holds all indices: [0, 1:]."
+                f"{text} is not a single slice.", "One pair of brackets holds all indices: [0, 1:]."
             )
         text = text[1:-1].strip()
     if not text:
@@ -158,7 +158,7 @@ def _index_array(piece: str, whole: str) -> np.ndarray[Any, Any]:
         return np.array(_numbers(piece, whole), dtype=np.intp)
     except (ValueError, OverflowError):
         raise UserError(
-            f'"{piece}" is no list of indices.', "Its rows are to be of one length."
+            f'"{piece}" is not a list of indices.', "Its rows must have the same length."
         ) from None
 
 
@@ -179,7 +179,7 @@ def parse_slice(text: str) -> Index:
             parts.append(None)
         elif piece.startswith("["):
             if _closing(piece, 0) != len(piece) - 1:
-                raise UserError(f'"{piece}" is no index.', "A list of indices is [0, 2].")
+                raise UserError(f'"{piece}" is not an index.', "A list of indices is [0, 2].")
             parts.append(_index_array(piece, text))
         elif ":" in piece:
             bounds = piece.split(":")

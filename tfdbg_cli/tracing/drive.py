@@ -21,7 +21,7 @@ from tfdbg_cli.tracing.order import Order
 __all__ = ["Drive"]
 
 _STOPPED = "The run was ended by t.stop()"
-_NOT_MEANT = "The run doesn't compute what the block asks for"
+_NOT_MEANT = "The run doesn't compute the tensors that the block asks for"
 _GIVEN_UP = "The run was given up when the block raised an error"
 
 

@@ -98,7 +98,7 @@ class Order:
         return found
 
     def is_of_one_call(self, name: str) -> bool:
-        """Whether a name says which call of its module is meant, or is no module's."""
+        """Whether a name says which call of its module is meant, or is not a module's."""
         found = _OF_CALL.fullmatch(name)
         return found is None or found["call"] is not None
 
@@ -169,7 +169,7 @@ class Order:
                 return AbsentError(
                     f"{name} is computed inside {step.node}, which is done as one step, and has "
                     "no value outside of it.",
-                    f"What comes out of it: {out}.",
+                    f"Its outputs: {out}.",
                 )
             outputs = [item for item in step.outputs if node_name_of(item) == node]
             if not outputs:

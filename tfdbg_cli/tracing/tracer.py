@@ -194,7 +194,7 @@ class Tracer:
     def _enter(self, frame: FrameType, applied: Applied | None = None) -> Self:
         """Take the block that a frame is entering, and let it be skipped there."""
         if self._driven is not None or self._block is not None:
-            raise TraceError("A trace is entered once only.", "Make another one.")
+            raise TraceError("A trace can be entered only once.", "Make another one.")
         try:
             self._block = capture(frame)
             self._subject.asked = None if self._keep else self._block.asked

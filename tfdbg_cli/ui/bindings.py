@@ -166,7 +166,7 @@ class KeyTable:
         lines += [
             line(("Mouse", "heading")),
             line("  Click links, rows, the menu, the arrows, the status line and the scroll bar."),
-            line("  The wheel scrolls what is under the pointer; a map it brings closer, or away."),
+            line("  The wheel scrolls the part under the pointer, and zooms a map."),
             line("  Dragging moves a map that doesn't show all."),
             line(
                 "  Shift+drag selects text in most terminals; ", ("mouse off", "link", "mouse off")
@@ -231,7 +231,7 @@ def _read_binding(key: str, action: str) -> _Binding | str:
             places = (where,)
     name = read_key(text)
     if name is None:
-        return f'Key "{key}": "{text}" is no key. Write for example ctrl t, Alt-X, F5, PgDn.'
+        return f'Key "{key}": "{text}" is not a key. Write for example ctrl t, Alt-X, F5, PgDn.'
     if len(name) == 1 or _first_of(name) in {"[", "]"}:
         if text is key:
             places = (Where.SOURCE, Where.PAGE)

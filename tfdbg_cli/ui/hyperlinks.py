@@ -60,7 +60,7 @@ def style_of(wanted: str, environ: Mapping[str, str] | None = None) -> str:
 
 
 def link_start(link: Link | None, style: str) -> str:
-    """What begins a link to where a command of the debugger's leads; empty: that is no line.
+    """What begins a link to where a command of the debugger's leads; empty: that is not a line.
 
     Args:
         link: of a span.

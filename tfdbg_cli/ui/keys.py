@@ -80,10 +80,10 @@ KEYS: tuple[Key, ...] = (
     ),
     *_table(
         Where.HISTORY,
-        ("ctrl r", "history_search", "the one before it that contains what is typed"),
+        ("ctrl r", "history_search", "the previous one that contains the typed text"),
         ("backspace|ctrl h", "history_search_less", "take back a letter"),
         ("enter", "submit", "run it; other keys edit it"),
-        ("esc|ctrl g", "history_search_leave", "back to the line as it was"),
+        ("esc|ctrl g", "history_search_leave", "restore the line"),
     ),
     *_table(
         Where.PROMPT,
@@ -91,7 +91,7 @@ KEYS: tuple[Key, ...] = (
         ("tab", "complete", "complete the word; typing narrows the list of several"),
         ("up|ctrl p", "history_back", "the command before that begins like this one"),
         ("down|ctrl n", "history_forward", "the command after it"),
-        ("ctrl r", "history_search", "the command before that contains what is typed; type on"),
+        ("ctrl r", "history_search", "the previous command that contains the typed text"),
         ("ctrl x ctrl e", "edit_line", "edit the line with $EDITOR"),
         ("esc", "to_page", "to the page: single letters act there"),
     ),
@@ -119,7 +119,7 @@ KEYS: tuple[Key, ...] = (
     ),
     *_table(
         Where.SOURCE,
-        ("] b", "next_bad", "the next line of which an op made a nan or an infinity"),
+        ("] b", "next_bad", "the next line with an op that made a nan or an infinity"),
         ("[ b", "previous_bad", "the bad line before"),
         ("z", "fold", "fold or unfold the names under the lines"),
         ("] ]", "next_screen", "the screen after"),
@@ -145,7 +145,7 @@ KEYS: tuple[Key, ...] = (
             "sort by the next column with this letter; again: the other order",
         ),
         ("-", "hide_column", "hide this column"),
-        ("_", "widen_column", "make this column as wide as its cells; again: as it was"),
+        ("_", "widen_column", "make this column as wide as its cells; again: undo"),
         ("!", "freeze_column", "keep this column in sight, at the left; again: no longer"),
         ("=", "filter_cell", "only the rows with the same cell"),
         (" |s|t", "select_row", "select this row for pt --selected and eval, or no longer"),
@@ -162,7 +162,7 @@ KEYS: tuple[Key, ...] = (
     ),
     *_table(
         Where.MAP,
-        ("+|=|z", "map_closer", "closer, about the cursor; the wheel, too"),
+        ("+|=|z", "map_closer", "zoom in at the cursor; also the wheel"),
         ("-|Z", "map_farther", "from farther away"),
         ("0", "map_whole", "all of it"),
         ("h|left", "map_left", "the part to the left; with the mouse: drag"),
@@ -255,7 +255,7 @@ KEYS: tuple[Key, ...] = (
         ("meta d", "kill_word_right", "cut the word after the cursor"),
         ("ctrl u", "kill_to_start", "cut to the start of the line"),
         ("ctrl k", "kill_to_end", "cut to the end of the line"),
-        ("ctrl y", "yank", "insert what was cut"),
+        ("ctrl y", "yank", "insert the cut text"),
     ),
     *_table(
         Where.ANYWHERE,
@@ -266,11 +266,11 @@ KEYS: tuple[Key, ...] = (
         ("shift up|ctrl up", "line_up", "a line up"),
         ("ctrl home", "top", "to the top"),
         ("ctrl end", "bottom", "to the bottom"),
-        ("meta left|meta ,", "previous_screen", "the screen before, as it was (prev)"),
+        ("meta left|meta ,", "previous_screen", "the previous screen (prev)"),
         ("meta right|meta .", "next_screen", "the screen after (next)"),
         ("f1|meta ?", "show_keys", "these keys"),
         ("f2", "show_details", "details of the last error"),
-        ("f3", "show_output", "what the program printed behind the screen"),
+        ("f3", "show_output", "the program's output behind the screen"),
         ("f5", "command: cont", "in the stepper: go on to a breakpoint or the end (cont)"),
         ("f6", "next_pane", "beside a list: value, source or graph of its row, or nothing"),
         ("f7", "command: step -b", "in the stepper: undo the last step (step -b)"),
@@ -378,7 +378,7 @@ def read_key(text: str) -> str | None:
     begin with Ctrl (``Ctrl-X Ctrl-E``), or the first of which is a bracket (``]b``).
 
     Returns:
-        ``None`` if that is no key.
+        ``None`` if that is not a key.
     """
     if len(text) == 1:
         return text if text.isprintable() else None

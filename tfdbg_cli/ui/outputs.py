@@ -98,7 +98,7 @@ class Outputs:
             try:
                 self._pattern = re.compile(regex)
             except (re.error, RecursionError, OverflowError) as error:
-                raise UserError(f'"{regex}" is no regular expression: {error}.') from None
+                raise UserError(f'"{regex}" is not a regular expression: {error}.') from None
         if self._pattern is None and self.current.steps:
             return _elements(self.current)
         if self._pattern is None:

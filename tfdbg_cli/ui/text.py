@@ -383,7 +383,7 @@ class TextUI(UserInterface):
             if choice is not None:
                 return choice.command
             letters = ", ".join(choice.key for choice in question.choices)
-            self.print_message(Toast(f'"{answer}" is no answer: {letters}, or Enter to stay.'))
+            self.print_message(Toast(f'"{answer}" is not an answer: {letters}, or Enter to stay.'))
         return ""
 
     def _request(self, service: Service, queue: CommandQueue, request: UiRequest) -> str:
@@ -394,7 +394,7 @@ class TextUI(UserInterface):
         """
         try:
             if request.name == "pdb" and queue.batch:
-                raise UserError("pdb asks somebody.", "Leave --batch out.")
+                raise UserError("pdb needs somebody at a prompt.", "Leave --batch out.")
             self._do_request(service, request)
             if request.name == "link" and request.argument:
                 return self._outputs.link(int(request.argument))

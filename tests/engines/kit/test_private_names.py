@@ -414,7 +414,7 @@ def test_disable_undoes_all_that_was_patched(cases, engine):
 def test_a_version_that_was_not_tested_is_named_once(cases, engine, version):
     case = cases(engine)[f"version={version}"]
     (line,) = case.lines
-    assert f" {version} is debugged untested. The debugger was tested with " in line
+    assert f" {version} was not tested with this debugger. The debugger was tested with " in line
     assert case.found["on"]
     assert case.stdout == ""
 

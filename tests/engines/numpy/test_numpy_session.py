@@ -42,8 +42,8 @@ def test_fetches_come_back_in_their_nest():
     [
         ("nope:0", ValueError, "no operation named 'nope'"),
         ("x:3", ValueError, "1 output"),
-        (None, TypeError, "no tensor, operation or name"),
-        (3.5, TypeError, "no tensor, operation or name"),
+        (None, TypeError, "not a tensor, operation or name"),
+        (3.5, TypeError, "not a tensor, operation or name"),
     ],
 )
 def test_wrong_fetches(fetch, error, message):

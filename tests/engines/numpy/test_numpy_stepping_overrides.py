@@ -185,7 +185,7 @@ def test_what_cannot_be_overridden_says_why():
     refused("yy:0", 1.0, r"There is no tensor yy:0.*y:0")
     refused("w:0", [[1.0], [1.0]], "variable w itself.*w/read:0")
     refused("step:0", 1, "variable w itself")
-    refused("l/add:0", 1, "inside of l.*goes into it")
+    refused("l/add:0", 1, "inside l.*Override its inputs")
     refused("y:0", [1.0, 2.0], r"the shape \[\?, 1\]; the value has \[2\]")
     refused("zero:0", 1.5, "zero:0 is int32.*float64")
     refused("zero:0", np.float32(1), r"int32.*float32.*astype")

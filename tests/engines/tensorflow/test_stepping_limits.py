@@ -209,7 +209,7 @@ def test_random_numbers_inside_of_a_loop(graph, v2):
         tf1.enable_control_flow_v2()
     with tf1.Session() as session:
         stepper = stepper_of(session, total, {x: 1.0})
-        assert any("drawn anew" in caveat for caveat in stepper.caveats)
+        assert any("drawn again" in caveat for caveat in stepper.caveats)
         # The gradient needs the iterations once more, and these would be others.
         with pytest.raises(UserError, match="other random numbers"):
             stepper.override("seed:0", 3.0)
@@ -279,7 +279,7 @@ def test_a_function_that_draws_random_numbers(graph):
     slope = tf.gradients(loss, h, grad_ys=seed)[0]
     with tf1.Session() as session:
         stepper = stepper_of(session, [slope, out], {x: np.ones(6)})
-        assert any("drawn anew" in caveat for caveat in stepper.caveats)
+        assert any("drawn again" in caveat for caveat in stepper.caveats)
         stepper.override("seed:0", 3.0)
         slope_value, out_value = stepper.finish().value
         assert slope_value.tolist() == (6 * out_value).tolist()

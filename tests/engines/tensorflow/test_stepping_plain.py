@@ -337,7 +337,7 @@ def test_loops_are_one_step(old_control_flow, graph):
         mul = stepper.dump().by_tensor("wl/mul:0")
         assert [datum.get_tensor().item() for datum in mul] == [2, 4, 8]
         assert stepper.value("wl/Exit_1:0") == 8 and not stepper.has("after:0")
-        with pytest.raises(UserError, match="inside of wl"):
+        with pytest.raises(UserError, match="inside wl"):
             stepper.override("wl/mul:0", 1.0)
         stepper.override("wl/Exit_1:0", 10.0)
         assert stepper.finish().value == [11.0, 12.0]

@@ -245,7 +245,7 @@ def test_a_receiver_that_leaves(graph: Any, tmp_path: Path, capfd: Any) -> None:
 def test_what_is_no_address(graph: Any, where: str) -> None:
     with tf1.Session() as session:
         wrapped = tf_debug.GrpcDebugWrapperSession(session, where)
-        with pytest.raises(UserError, match="is no address of a debug server"):
+        with pytest.raises(UserError, match="is not an address of a debug server"):
             wrapped.run(tf.constant(1.0))
 
 

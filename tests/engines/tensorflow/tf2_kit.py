@@ -52,7 +52,7 @@ class Both(BothWays):
         """What it does under these commands; the debugger must not have failed."""
         options = [part for command in commands for part in ("-c", command)]
         done = self.programs.debugged("--batch", *options, path)
-        for text in ("the debugger failed", "isn't looked into"):
+        for text in ("the debugger failed", "can't be watched"):
             assert text not in done.err, done.err
         return done
 

@@ -152,7 +152,7 @@ def test_views_are_what_they_were_in_the_run(dumps, shell):
     assert datum.is_view and datum.shape == (6, 4) and datum.nbytes == weight.nbytes
     np.testing.assert_array_equal(shell.dump.value(datum), weight.T)
     after = dumps[1].value(dumps[1].by_tensor("optimizer/Adam/encoder.linear.weight/addcdiv_:0")[0])
-    assert not np.array_equal(after, weight)  # the step has written over it
+    assert not np.array_equal(after, weight)  # the step has overwritten it
     assert "shape: (6, 4)" in shell.text("pt encoder.linear/t")
 
 

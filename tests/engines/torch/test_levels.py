@@ -197,7 +197,7 @@ def test_what_could_not_be_done_again_is_watched_op_by_op_from_then_on():
     levels = make(level="modules")
     watcher = levels.watcher(Watch(filter_name="has_inf_or_nan"), TRAINING, None)
     assert watcher.level == MODULES
-    watcher.refusal = "fc1: an input was written to since, or by itself"
+    watcher.refusal = "fc1: an input was written to, by the module itself or later"
     levels.ended(watcher, TRAINING)
     watcher = levels.watcher(Watch(filter_name="has_inf_or_nan"), TRAINING, None)
     assert watcher.level == RECORDS
@@ -205,7 +205,9 @@ def test_what_could_not_be_done_again_is_watched_op_by_op_from_then_on():
     assert levels_of(levels, 1, "inference run") == [MODULES]
     levels = make()
     levels_of(levels, 30, everything=9.0, op_records=9.0, modules=1.0)
-    levels.costs_of(TRAINING).refusal = "fc1: an input was written to since, or by itself"
+    levels.costs_of(
+        TRAINING
+    ).refusal = "fc1: an input was written to, by the module itself or later"
     assert levels_of(levels, 1) == [RECORDS]
 
 

@@ -1,4 +1,4 @@
-"""Data loaders: what they compute is no run, and something bad made there is found all the same."""
+"""Data loaders: their ops are not a run, and bad values made there are found all the same."""
 
 from __future__ import annotations
 

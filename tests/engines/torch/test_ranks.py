@@ -296,7 +296,7 @@ def test_the_others_go_on_when_the_leader_dies(environment):
         assert other.returncode == 0, printed
         assert "rank 0 is done" in printed
         # It may be gone before the other one has come to it.
-        told = re.findall(r"the rank that leads is gone|can't reach rank 1", printed)
+        told = re.findall(r"the leading rank is gone|can't reach rank 1", printed)
         assert len(told) == 1, printed
 
 

@@ -25,7 +25,7 @@ def test_values_that_do_not_fit():
         stepper.override("add:0", [1j, 2])
     with pytest.raises(UserError, match="can't have this value"):
         stepper.override("add:0", ["one", "two"])
-    with pytest.raises(UserError, match='"add" is no tensor'):
+    with pytest.raises(UserError, match='"add" is not a tensor'):
         stepper.override("add", [1, 2])
     with pytest.raises(UserError, match="There is no add:1"):
         stepper.override("add:1", [1, 2])

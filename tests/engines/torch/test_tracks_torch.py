@@ -233,5 +233,5 @@ def test_norms_on_a_device_are_read_many_runs_at_a_time(ask):
 
 def test_norms_that_nobody_wants_any_more_are_gone(ask):
     told = ask("track --norms", "run -t 3", "track -d norms", "run -t 3", "track")
-    assert "Norms are followed no more." in told
+    assert "Norms are no longer followed." in told
     assert "grad_norm" not in told

@@ -251,7 +251,7 @@ class NeighbourTable(TableDocument):
 
     def _row(self, number: int) -> Neighbour:
         if not 0 < number < self.line_count:
-            raise UserError("This line is no row.")
+            raise UserError("This line is not a row.")
         return self._make(self._order[number - 1])
 
     def _selecting_like(self, number: int, column: str) -> str:
@@ -261,14 +261,14 @@ class NeighbourTable(TableDocument):
         names = list(dict.fromkeys(datum.tensor_name for datum in like))
         if not names or len(names) > _MOST_SELECTED:
             raise UserError(
-                f"{len(names)} tensors are like this.", f"Up to {_MOST_SELECTED} can be selected."
+                f"{len(names)} tensors have this cell.", f"Up to {_MOST_SELECTED} can be selected."
             )
         return f"select {' '.join(map(quoted, names))}"
 
     def _selecting(self, number: int) -> str:
         datum = self._row(number).datum
         if datum is None:
-            raise UserError("It gave no tensor that is in the dump.")
+            raise UserError("The dump has no tensor of this node.")
         name = datum.tensor_name
         return f"select {'-d ' if name in self._selected else ''}{quoted(name)}"
 
@@ -308,7 +308,9 @@ def _commanded(
     written: ListCommand, ask: Callable[[int, str, str], str], number: int, column: str, verb: str
 ) -> str:
     if verb == "hide" and column == "name":
-        raise UserError("The node stays.", "! keeps it in sight, -o names the columns.")
+        raise UserError(
+            "The node column can't be hidden.", "! keeps it in sight, -o names the columns."
+        )
     if verb in ("sort", "sort-down", "turn") and not written.sorts:
         raise UserError("A tree has an order of its own.", "Without -r and -d it can be sorted.")
     if verb == "turn" and not written.sort_by:

@@ -148,9 +148,9 @@ def _list(context: Context, arguments: argparse.Namespace, *, outputs: bool) -> 
     graph = need_graph(dump)
     if not outputs and arguments.to_first_bad:
         if arguments.path:
-            raise UserError("--path and --to-first-bad are two questions.", "Ask one of them.")
+            raise UserError("--path and --to-first-bad can't be combined.", "Give one of them.")
         if context.mode in PROFILE_MODES:
-            raise UserError("This run was timed, so that it has no tensors.", "run keeps them.")
+            raise UserError("This run was timed, so it has no tensors.", "run keeps them.")
         return first_bad_document(context, graph, arguments.node_name, arguments.json)
     target = find_node(context, graph, context.here("NODE", arguments.node_name).name)
     context.look_at(target.name)

@@ -193,7 +193,7 @@ def _notes(asked: str, node: Node) -> list[Line]:
     """What the runtime has made of the user's node, or of which nodes it has made this one."""
     notes = []
     if asked != node.name:
-        notes.append(line((f'  ("{asked}" is what the runtime made of it)', "info")))
+        notes.append(line((f'  ("{asked}" stands for it in the graph that ran)', "info")))
     fused = fused_types(node)
     if fused:
         text = f"  Fused by the runtime out of {sum(fused.values())} operations: "

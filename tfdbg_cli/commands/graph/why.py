@@ -150,7 +150,7 @@ COMMANDS = (
         ),
         modes=TENSOR_MODES,
         examples=(
-            ("why", "why the current tensor, or the run, is bad"),
+            ("why", "why the current place, or the run, is bad"),
             ("why loss", "why this tensor is bad"),
         ),
         details="\n".join(

@@ -162,7 +162,7 @@ def find_in(
             _describe(finding, dump, begin, is_origin=is_origin)
     except Exception as error:  # a value that can't be read
         pass_on(error)
-        finding.story = [f"Where it began can't be told: {one_line(error)}"]
+        finding.story = [f"The origin can't be found: {one_line(error)}"]
     return finding
 
 

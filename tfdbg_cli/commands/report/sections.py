@@ -90,7 +90,7 @@ def sections(context: Context, *, exclude: str = "") -> Iterator[Section]:
             content = make()
         except Exception as error:
             pass_on(error)
-            text = f"This part can't be told: {one_line(error)}"
+            text = f"This part can't be shown: {one_line(error)}"
             content = element("p", text, class_="note")
         if content is not None:
             yield Section(name, title, content)
@@ -125,7 +125,7 @@ def _what(context: Context, dump: Dump | None, subject: _Subject) -> Markup:
     elif dump is not None and subject.is_origin and subject.datum is not None:
         parts.append(shown_lines(as_page(verdict(dump, subject.datum))))
     elif subject.problem:
-        text = f"Where it began can't be told: {subject.problem}"
+        text = f"The origin can't be found: {subject.problem}"
         parts.append(element("p", text, class_="note"))
     elif dump is not None and subject.datum is None and context.mode not in PROFILE_MODES:
         parts.append(element("p", "No op of this run made a bad value from clean inputs."))

@@ -60,7 +60,7 @@ def save_series(
     except OSError as error:
         raise UserError(f"{path} can't be written: {error.strerror or error}.") from None
     except ValueError as error:
-        raise UserError(f'"{path}" is no path: {error}.') from None
+        raise UserError(f'"{path}" is not a path: {error}.') from None
     return target
 
 

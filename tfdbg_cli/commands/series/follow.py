@@ -69,7 +69,7 @@ def _track(context: Context, arguments: argparse.Namespace) -> Result:
     if not text and not arguments.norms and not arguments.delete:
         return _list(*_tracks(context))
     if context.tracks is None:
-        raise UserError("There is no running program here.", "plot shows what was.")
+        raise UserError("There is no running program here.", "plot shows the numbers so far.")
     if arguments.delete:
         if text or arguments.norms:
             raise UserError("-d takes the name of a followed number, and nothing else.")
@@ -84,7 +84,7 @@ def _track(context: Context, arguments: argparse.Namespace) -> Result:
     if not template.references:
         raise UserError(
             f'"{text}" names no tensor, so no run has a value for it.',
-            "Tensors stand in backticks: track `node:slot`.",
+            "Write tensors in backticks: track `node:slot`.",
         )
     for name in template.references.values():
         parse_reference(name)
@@ -94,7 +94,9 @@ def _track(context: Context, arguments: argparse.Namespace) -> Result:
         raise UserError(f'"{text}" is no expression of Python: {error}.') from None
     name = getattr(arguments, "as") or _short(text)
     if name in context.tracks and not context.tracks[name].expression:
-        raise UserError(f"{name} is followed already, by itself.", "--as gives another name.")
+        raise UserError(
+            f"{name} is followed already, without being asked for.", "--as gives another name."
+        )
     context.tracks.follow(name, text)
     return Toast(f"{name} is followed from the next run on; plot {quoted(name)} shows it.")
 
@@ -122,7 +124,7 @@ def _follow_norms(context: Context, tracks: Tracks) -> Toast:
         return Toast("Norms of gradients and parameters are followed from the next run on.")
     if context.dump is None:
         return Toast(
-            "The norms are read off a run: type track --norms after a run.",
+            "track --norms needs a finished run: type it after one.",
             "warning",
         )
     found = norm_expressions(context.dump)
@@ -140,11 +142,11 @@ def _forget(tracks: Tracks, name: str) -> Toast:
         for each in [*tracks]:
             if each.partition(".")[0] in (GRADIENT, PARAMETER):
                 tracks.forget(each)
-        return Toast("Norms are followed no more.")
+        return Toast("Norms are no longer followed.")
     if name not in tracks:
         raise UserError(f'"{name}" is not followed.', did_you_mean(name, tracks))
     tracks.forget(name)
-    return Toast(f"{name} is followed no more.")
+    return Toast(f"{name} is no longer followed.")
 
 
 def _list(tracks: Tracks, whose: str) -> Document:
@@ -216,7 +218,7 @@ def _names(tracks: Tracks, wanted: Sequence[str]) -> list[str]:
     found = [name for name in wanted or tracks if len(tracks[name])]
     if not found:
         problem = next((tracks[n].problem for n in wanted or tracks if tracks[n].problem), "")
-        raise UserError("No run has told a number yet.", problem)
+        raise UserError("No run has had a number yet.", problem)
     return found
 
 
@@ -230,13 +232,17 @@ def _read_runs(text: str, points: dict[str, Points]) -> tuple[int, int]:
         numbers = [None, None]
         colon = ""
     if not colon:
-        raise UserError(f'"{text}" is no stretch of runs.', "Write -r 100:200, -r 100: or -r=-50:.")
+        raise UserError(
+            f'"{text}" is not a stretch of runs.', "Write -r 100:200, -r 100: or -r=-50:."
+        )
     found = [
         default if number is None else last + 1 + number if number < 0 else number
         for number, default in zip(numbers, (first, last), strict=True)
     ]
     if found[0] > found[1]:
-        raise UserError(f"Runs {found[0]} to {found[1]} are none: the first has to come first.")
+        raise UserError(
+            f"Runs {found[0]} to {found[1]}: the first number has to be the smaller one."
+        )
     return found[0], found[1]
 
 
@@ -342,12 +348,12 @@ TRACK = Command(
         ("track `logits:0`.max()", "followed from the next run on"),
         ("track --norms", "norms of gradients and parameters of each module"),
         ("track", "all series, each with its last numbers"),
-        ("track -d weight", "let go of it"),
+        ("track -d weight", "stop following it"),
     ),
     details=(
-        "The loss is followed by itself if a run has one: the tensor on which backward() is "
-        "called (PyTorch), the tensor whose gradients a tape computes or the result of a "
-        "training step (TensorFlow 2), a fetched number with such a name, or the only one "
+        "The loss is followed without being asked for, if a run has one: the tensor on which "
+        "backward() is called (PyTorch), the tensor whose gradients a tape computes or the result "
+        "of a training step (TensorFlow 2), a fetched number with such a name, or the only one "
         "fetched beside a training op (sessions).\n\n"
         f"The last {CAPACITY} numbers are kept, even while no run is debugged. Only the "
         "tensors that an expression names are watched for it."

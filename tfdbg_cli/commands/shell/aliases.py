@@ -69,7 +69,7 @@ def _alias(context: Context, arguments: argparse.Namespace) -> Result:
     if len(words) == 1 and words[0].is_quoted:
         text = words[0].text
     if not _NAME.match(name):
-        raise UserError(f'"{name}" is no name for an alias.', "Use letters, digits, _ and -.")
+        raise UserError(f'"{name}" is not a name for an alias.', "Use letters, digits, _ and -.")
     taken = context.registry.lookup(name, context.mode)
     if taken is not None:
         raise UserError(f'"{name}" is a command ({taken.name}), so it can\'t be an alias.')
@@ -84,7 +84,7 @@ def _unalias(context: Context, arguments: argparse.Namespace) -> Result:
             f'There is no alias "{arguments.name}".', did_you_mean(arguments.name, aliases)
         )
     context.settings.set_alias(arguments.name, "", keeps=context.is_typed)
-    return Toast(f"{arguments.name} is no alias any more", "success")
+    return Toast(f"{arguments.name} is not an alias any more", "success")
 
 
 def _names(context: Context, typed: str) -> Iterable[Candidate]:

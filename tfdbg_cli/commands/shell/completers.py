@@ -258,6 +258,6 @@ def expression(context: Context, typed: str) -> Iterable[Candidate]:
     head, name = typed[:start], typed[start:]
     if not name or head.endswith("."):
         return ()
-    words = {"np": "NumPy", "fetches": "what the run gave", "feeds": "what it was fed"}
+    words = {"np": "NumPy", "fetches": "the result of the run", "feeds": "the value that was fed"}
     words |= dict.fromkeys(context.names, "stored result")
     return [Candidate(head + n, about) for n, about in words.items() if n.startswith(name)]

@@ -131,7 +131,7 @@ def _config(context: Context, arguments: argparse.Namespace) -> Result:
         value = settings.set(*words[1:], keeps=arguments.keep or (is_look and context.is_typed))
         said = _said(settings, changed, value)
     elif arguments.keep:
-        raise UserError("--keep is about a value.", "config set --keep mouse_mode off")
+        raise UserError("--keep needs set NAME VALUE.", "config set --keep mouse_mode off")
     elif words == ["save"]:
         saved = settings.save()
         said = line(f"Kept: {', '.join(saved)}." if saved else "Nothing was set in this session.")

@@ -191,7 +191,7 @@ def _open_private(path: str, flags: int) -> int:
     try:
         status = os.fstat(number)
         if not stat.S_ISREG(status.st_mode):
-            raise RefusedError(errno.EINVAL, "it is no plain file")
+            raise RefusedError(errno.EINVAL, "it is not a plain file")
         if os.name == "posix" and status.st_mode & 0o077:
             os.fchmod(number, 0o600)  # fails where it is another user's
     except OSError:

@@ -68,7 +68,7 @@ def _told(path: str) -> Iterator[None]:
     except OSError as error:
         raise UserError(f"{path} can't be written: {error.strerror or error}.") from None
     except ValueError as error:  # a NUL, or what no file name can be
-        raise UserError(f'"{path}" is no path: {error}.') from None
+        raise UserError(f'"{path}" is not a path: {error}.') from None
 
 
 def append_document(document: Document, path: str) -> int:
@@ -124,7 +124,7 @@ def _piped(document: Document, command: str, output: IO[bytes]) -> tuple[Documen
     except OSError as error:
         raise UserError(f"The shell can't be started: {error.strerror or error}.") from None
     except ValueError as error:
-        raise UserError(f'"{command}" is no command: {error}.') from None
+        raise UserError(f'"{command}" is not a command: {error}.') from None
     assert process.stdin is not None
     stdin = process.stdin
     try:

@@ -149,8 +149,8 @@ def split_output(line: str) -> tuple[str, OutputTarget | None]:
     """Split ``lt -n a > out.txt`` or ``lt | grep Relu`` into the command and its `OutputTarget`.
 
     ``>``, ``>>`` and ``|`` count outside quotes, backticks and brackets, with a blank on one side
-    at least. Exactly one word that is no number must follow a ``>``; the value of an option
-    (``-e >100us``) is no redirection. Everything behind a ``|`` belongs to the shell.
+    at least. Exactly one word that is not a number must follow a ``>``; the value of an option
+    (``-e >100us``) is not a redirection. Everything behind a ``|`` belongs to the shell.
 
     Raises:
         UserError: nothing follows.
@@ -160,7 +160,7 @@ def split_output(line: str) -> tuple[str, OutputTarget | None]:
     while at < len(line):
         if line[at] == "|" and _is_apart(line, at, at + 1):
             if not line[at + 1 :].strip():
-                raise UserError("There is no command behind the |.", "Write: lt | grep Relu")
+                raise UserError("There is no command after the |.", "Write: lt | grep Relu")
             before, output = split_output(line[:at].rstrip())
             if output is not None:
                 raise UserError("A command's output goes to a file or to a command, not both.")

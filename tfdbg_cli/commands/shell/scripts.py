@@ -50,7 +50,7 @@ def _source(context: Context, arguments: argparse.Namespace) -> Result:
     except OSError as error:
         raise UserError(f"{path} can't be read: {error.strerror or error}.") from None
     except ValueError:
-        raise UserError(f"{path} is no text file of commands.") from None
+        raise UserError(f"{path} is not a text file of commands.") from None
     if context.history is not None:
         context.history.is_typed = False  # nobody typed what is in it
     commands = [row.strip() for row in text.splitlines()]

@@ -283,7 +283,7 @@ def _line_numbers(text: str) -> frozenset[int]:
     try:
         return frozenset(int(part) for part in text.split(",") if part.strip())
     except ValueError:
-        raise UserError(f'--open: "{text}" is no line number.', "Write --open 12,40.") from None
+        raise UserError(f'--open: "{text}" is not a line number.', "Write --open 12,40.") from None
 
 
 _count = positive("number")

@@ -67,7 +67,7 @@ def _list(context: Context, arguments: argparse.Namespace) -> Result:
     lower = max((arguments.lower or 1) - 1, 0)
     upper = min(arguments.upper or count, count)
     if lower >= upper:
-        raise UserError(f"There are the nodes 1 to {count}.")
+        raise UserError(f"The run has nodes 1 to {count}.")
     return list_document(context, lower, upper)
 
 
@@ -130,7 +130,7 @@ def _break(context: Context, arguments: argparse.Namespace) -> Result:
 def _delete(context: Context, arguments: argparse.Namespace) -> Result:
     wanted = arguments.number
     if wanted != "all" and not re.fullmatch("[0-9]{1,9}", wanted):
-        raise UserError(f'"{wanted}" is no number of a breakpoint.', "break lists them.")
+        raise UserError(f'"{wanted}" is not a number of a breakpoint.', "break lists them.")
     breakpoints = need_walk(context).breakpoints
     count = breakpoints.delete(None if wanted == "all" else int(wanted))
     return Toast(f"{count} breakpoint(s) deleted.", "success")
@@ -139,7 +139,7 @@ def _delete(context: Context, arguments: argparse.Namespace) -> Result:
 def _exit(context: Context, arguments: argparse.Namespace) -> Result:
     need_walk(context)
     if arguments.keep and arguments.discard:
-        raise UserError("The run is either kept or discarded.")
+        raise UserError("--keep and --discard can't be combined.")
     leaves = None
     if arguments.end:
         leaves = ExitChoice(ends_program=True)
@@ -190,7 +190,7 @@ STEP = Command(
     "Compute the next node, or undo the last one.",
     _step,
     (
-        Argument(("count",), "so many", "NUM", nargs="?", kind=_count),
+        Argument(("count",), "how many nodes", "NUM", nargs="?", kind=_count),
         Argument(("-t", "--times"), "the same", "NUM", default=1, kind=_count),
         Argument(("-b", "--back"), "undo: the state is as before the last step"),
         Argument(("-i", "--iteration"), "compute one iteration of a loop (NumPy engine, JAX)"),

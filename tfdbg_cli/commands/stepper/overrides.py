@@ -52,7 +52,9 @@ def _override(context: Context, arguments: argparse.Namespace) -> Result:
     if np.ndim(value) == 0 and _is_number(value) and not walk.stepper.has(name):
         if is_to_come:
             walk.fills[name] = value
-            return moved_document(context, Halt(f"{name} will be full of it when it is computed."))
+            return moved_document(
+                context, Halt(f"{name} will be filled with this value when it is computed.")
+            )
         value = np.full(walk.stepper.shape(name) or (), value)
     undone = walk.override(name, value)
     if name not in walk.stepper.overrides:  # it is one of several values: which?
@@ -76,7 +78,7 @@ def _numbered(walk: Walk, name: str, number: int | None) -> str:
     if number is None:
         return name
     if number < 0:
-        raise UserError(f"{number} is no number of a value: they count from 0, as in lt.")
+        raise UserError(f"{number} is not a number of a value: they count from 0, as in lt.")
     if not walk.stepper.numbers_values:
         raise UserError("On this engine an override is of a tensor, not of one of its values.")
     return execution_name(name, number)
@@ -182,7 +184,7 @@ def _diff(context: Context, arguments: argparse.Namespace) -> Result:
         raise UserError("Nothing is overridden.", "override TENSOR EXPRESSION changes a value.")
     touched = _downstream(walk)
     if not touched:
-        raise UserError("Nothing computed so far depends on what was overridden.", "step or cont.")
+        raise UserError("Nothing computed so far depends on an override.", "step or cont.")
     head = line(
         (f"{'Largest change':>16}  {'Health before':<16} {'after':<16} Tensor", "bold"),
     )
@@ -304,7 +306,7 @@ INJECT = Command(
         ("override", "the overrides"),
     ),
     details=(
-        "If nodes have read the tensor already, the stepper first goes back to before them. "
+        "If nodes have read the tensor already, the stepper first undoes these nodes. "
         "On PyTorch the program can't go back: override a tensor before it is read, or "
         "before it is computed (then the value replaces it)."
     ),

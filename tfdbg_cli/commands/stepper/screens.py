@@ -136,12 +136,12 @@ def _ways(context: Context) -> list[Line]:
     may_discard = context.discard is not None and not walk.stepper.is_open_ended
     next_node = quoted(walk.next.node) if walk.next is not None else "NODE"
     is_made = context.run_info.unit == "program"  # by the program, once
-    taken_back = "it goes on as it was without overrides" if is_made else "it never happened"
+    taken_back = "the run goes on as it was without overrides" if is_made else "it never happened"
     ways = (
         ("step", "do the next node; step -t 5: the next five; step -b: undo the last one"),
         (f"cont {next_node}", "go on to a node or tensor; cont: to a breakpoint or the end"),
         ("break -f", "stop before the first op that reads a bad tensor"),
-        ("override TENSOR EXPRESSION", "change a value; diff shows what came of it"),
+        ("override TENSOR EXPRESSION", "change a value; diff shows the effect"),
         (
             "exit",
             "the run goes on to its end"

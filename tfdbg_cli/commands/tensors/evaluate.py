@@ -95,7 +95,7 @@ EVAL = Command(
     ),
     examples=(
         ('eval "np.argwhere(np.isinf(`cross_entropy/Log:0`))"', "the indices of the infinities"),
-        ('eval "`hidden/Relu:0` > 3"', "a > inside quotes is no redirection"),
+        ('eval "`hidden/Relu:0` > 3"', "a > inside quotes is not a redirection"),
         ("eval np.sum(`loop/body:0[2]`)", "the third dump of a tensor"),
         ("eval `/device:GPU:0:hidden/Relu:0:DebugIdentity`", "by device and debug op"),
         ("eval -o before \"fetches['loss']\"", "store a fetch, to compare it at the next stop"),
@@ -106,7 +106,7 @@ EVAL = Command(
     details=(
         "A reference is `[device:]node[:slot[:DebugOp]][[execution]]`, the name of a feed, "
         "or (PyTorch) of a variable of the program that run_info lists, like `loss`. The "
-        "device may be short, like /device:CPU:0. The execution counts from 0, and from the "
+        "device may be abbreviated: /device:CPU:0. The execution counts from 0, and from the "
         "end if it is negative. Backticks inside Python strings are literal.\n\n"
         "Names: _ (the tensor of the current place), np, stored results, and the run's "
         "fetches and feeds by name, with or without :0: fetches['loss'], feeds['x:0']; "

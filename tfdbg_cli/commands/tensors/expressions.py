@@ -52,7 +52,7 @@ class _RunValues(Mapping[str, Any]):
             )
         value = self._read(full)
         if isinstance(value, InconvertibleTensorProto):
-            raise UserError(f'The value of "{full}" is no array: {value}.')
+            raise UserError(f'The value of "{full}" is not an array: {value}.')
         return value
 
     def __iter__(self) -> Iterator[str]:
@@ -122,7 +122,7 @@ def check_name(name: str) -> None:
         UserError: Python could not read it, or it means something else already.
     """
     if not name.isidentifier():
-        raise UserError(f'"{name}" is no name for a result.', "Use letters, digits and _.")
+        raise UserError(f'"{name}" is not a name for a result.', "Use letters, digits and _.")
     if keyword.iskeyword(name) or name in RESERVED or name.startswith("_"):
         raise UserError(f'"{name}" can\'t name a result.', f"Python and eval use {name} already.")
 
@@ -168,7 +168,7 @@ def select(context: Context, value: np.ndarray[Any, Any], slicing: str) -> Any:
         slicing: with its brackets.
 
     Raises:
-        UserError: it is malformed, failed, or is no index.
+        UserError: it is malformed, failed, or is not an index.
     """
     names = {"_": value}
     return _evaluate(context, slicing, "_", f"{slicing} does not fit", names, None)
@@ -225,7 +225,7 @@ def _name_hint(name: str, namespace: Mapping[str, Any], own: Mapping[str, Any]) 
     hint = did_you_mean(name, known) if len(name) > 2 else ""
     if not hint and "_" in own:
         return "_ is the tensor: [_ > 3]; others stand in backticks."
-    return hint or "Tensors stand in backticks: `node:slot`."
+    return hint or "Write tensors in backticks: `node:slot`."
 
 
 def _index_hint(error: BaseException, names: Mapping[str, Any]) -> str:

@@ -61,10 +61,12 @@ def _quantity(text: str, units: Mapping[str, float], what: str, hint: str) -> fl
     match = _QUANTITY.match(text.strip())
     factor = units.get(match[2].lower()) if match is not None else None
     if match is None or factor is None:
-        raise UserError(f'"{text.strip()}" is no {what}.', hint)
+        raise UserError(f'"{text.strip()}" is not a valid {what}.', hint)
     value = float(match[1]) * factor
     if value < 0 or not math.isfinite(value):
-        raise UserError(f'"{text.strip()}" is no {what}: it must be 0 or more, and finite.', hint)
+        raise UserError(
+            f'"{text.strip()}" is not a valid {what}: it must be 0 or more, and finite.', hint
+        )
     return value
 
 
@@ -99,12 +101,12 @@ def _interval(text: str, parse: Callable[[str], float], example: tuple[str, str]
         return Interval(limit, included, math.inf, True, found)
     ends = _RANGE.match(found)
     if ends is None:
-        raise UserError(f'"{found}" is no interval.', hint)
+        raise UserError(f'"{found}" is not a valid interval.', hint)
     start = parse(ends[2])
     is_open = ends[3].strip().lower() in ("inf", "+inf")
     end = math.inf if is_open else parse(ends[3])
     if start > end:
-        raise UserError(f'"{found}" is no interval: its start is above its end.', hint)
+        raise UserError(f'"{found}" is not a valid interval: its start is above its end.', hint)
     return Interval(start, ends[1] == "[", end, ends[4] == "]", found)
 
 

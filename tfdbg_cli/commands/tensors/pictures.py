@@ -24,7 +24,7 @@ def map_arguments() -> tuple[Argument, ...]:
     return (
         Argument(
             ("--map",),
-            "as a heat map, with own colours for nan and infinities (key v: map and numbers)",
+            "as a heat map, with special colours for nan and infinities (key v: map and numbers)",
         ),
         Argument(
             ("--scale",),

@@ -161,7 +161,7 @@ def reference_value(context: Context, text: str, execution: int | None = None) -
         execution: see `find_reference`.
 
     Raises:
-        UserError: there is no such value, or it is no array.
+        UserError: there is no such value, or it is not an array.
     """
     name, dump = text.strip(), context.dump
     name = resolve_program_name(context, name)
@@ -177,7 +177,7 @@ def reference_value(context: Context, text: str, execution: int | None = None) -
     else:
         value = dump.value(find_reference(dump, name, execution))
     if isinstance(value, InconvertibleTensorProto):
-        raise UserError(f"The value of `{text}` is no array: {value}.")
+        raise UserError(f"The value of `{text}` is not an array: {value}.")
     return value
 
 
@@ -234,7 +234,7 @@ def parse_template(text: str) -> Template:
         if text[at] == "`":
             end = text.find("`", at + 1)
             if end < 0:
-                raise UserError("A backtick has no partner.", "Write tensors as `node:slot`.")
+                raise UserError("A backtick isn't closed.", "Write tensors as `node:slot`.")
             reference = text[at + 1 : end].strip()
             if not reference:
                 raise UserError("There is nothing between two backticks.", _GRAMMAR)

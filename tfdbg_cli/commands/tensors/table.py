@@ -278,7 +278,9 @@ class TensorTable(TableDocument):
     def table_command(self, number: int, column: str, verb: str) -> str:
         """As any table's; rows are tensors, which can be selected."""
         if verb == "hide" and column == "name":
-            raise UserError("The name stays.", "! keeps it in sight, -o names the columns.")
+            raise UserError(
+                "The name column can't be hidden.", "! keeps it in sight, -o names the columns."
+            )
         if verb == "selected":
             return replace(self._list, switches=(*self._list.switches, "--selected")).text
         if verb == "join":
@@ -289,7 +291,7 @@ class TensorTable(TableDocument):
 
     def _row_datum(self, number: int) -> Datum:
         if not 0 < number < self.line_count:
-            raise UserError("This line is no row.")
+            raise UserError("This line is not a row.")
         return self._found[number - 1]
 
     def _selecting(self, number: int) -> str:

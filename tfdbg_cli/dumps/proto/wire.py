@@ -48,7 +48,7 @@ def _read_varint(data: _Bytes, at: int, end: int) -> tuple[int, int]:
             return value & 0xFFFFFFFFFFFFFFFF, at
         shift += 7
         if shift > 63:
-            raise DumpError("A number is longer than 10 bytes: this is no protobuf message.")
+            raise DumpError("A number is longer than 10 bytes: this is not a protobuf message.")
     raise DumpError("The data ends within a number.")
 
 
@@ -79,7 +79,7 @@ def fields(
             tag, at = _read_varint(data, at - 1, end)
         number, wire_type = tag >> 3, tag & 7
         if number == 0:
-            raise DumpError("A field has the number 0: this is no protobuf message.")
+            raise DumpError("A field has the number 0: this is not a protobuf message.")
         if wire_type == LENGTH:
             # Most lengths are one byte long: not worth a call.
             if at < end and data[at] < 0x80:
@@ -104,7 +104,7 @@ def fields(
             yield number, wire_type, at, stop
             at = stop
         else:
-            raise DumpError(f"Field {number} has wire type {wire_type}: this is no dump.")
+            raise DumpError(f"Field {number} has wire type {wire_type}: this is not a dump.")
 
 
 def text(data: _Bytes, start: int, end: int) -> str:

@@ -21,7 +21,7 @@ from tfdbg_cli.common.traits import all_traits
 
 __all__ = ["RemoteFile", "RemoteFiles", "deliver", "inside", "is_remote", "remote_files"]
 
-# A drive letter of Windows is no scheme.
+# A drive letter of Windows is not a scheme.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 # What fsspec's file systems call it; those of object stores first.
 _STAMPS = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated", "created")
@@ -159,7 +159,7 @@ def remote_files(address: str) -> RemoteFiles:
             problems.append(f"{package}: {one_line(error)}")
     raise UserError(
         f"{address} can't be reached: {'; '.join(problems)}.",
-        "Name a folder, or install fsspec with what it needs for this address.",
+        "Name a folder, or install fsspec and its package for this address.",
     )
 
 

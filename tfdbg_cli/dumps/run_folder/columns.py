@@ -183,7 +183,7 @@ class Columns:
             entry = entries[name]
             size = entry.end - entry.start
             if entry.stored != stored or not 0 <= entry.start <= entry.end <= len(data):
-                raise ValueError(f"{name} is no column")
+                raise ValueError(f"{name} is not a column")
             found = np.frombuffer(data, dtype, size // np.dtype(dtype).itemsize, entry.start)
             if found.nbytes != size:
                 raise ValueError(f"{name} is cut short")

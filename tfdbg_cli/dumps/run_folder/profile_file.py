@@ -125,5 +125,5 @@ def _entry(record: dict[str, Any]) -> ProfileEntry:
 def _time(value: Any) -> float:
     found = float(value)
     if not math.isfinite(found):
-        raise ValueError(f"{value!r} is no time")
+        raise ValueError(f"{value!r} is not a time")
     return found

@@ -160,7 +160,7 @@ class Stored:
         elif not self.missing and self.place is None:
             file = found.text("file")
             if not file or os.path.basename(file) != file or self.end < self.start:
-                raise ValueError(f"{file!r} is no place in this folder")
+                raise ValueError(f"{file!r} is not a place in this folder")
             self.path = os.path.join(root, file)
 
     def load(self) -> Any:

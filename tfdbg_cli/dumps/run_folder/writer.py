@@ -214,7 +214,7 @@ class RunFolderWriter:
         return self._put(record, datum.tensor_name, value, dtype, shape)
 
     def add_feed(self, name: str, value: Any) -> bool:
-        """Add what was fed to a tensor. As `add`, but it is no dump of the run."""
+        """Add what was fed to a tensor. As `add`, but it is not a dump of the run."""
         self._feeds.append(name)
         return self._put({"feed": name}, f"feed/{name}", as_tensor(value), "", None)
 

@@ -34,7 +34,7 @@ def written_tracks(tracks: Tracks) -> bytes:
                 "expression": tracks[name].expression,
                 "runs": points.runs[-last:].tolist(),
                 "times": [round(each, 3) for each in points.times[-last:].tolist()],
-                # JSON has no word for what is no number.
+                # JSON has no word for what is not a number.
                 "values": [
                     each if math.isfinite(each) else repr(each)
                     for each in points.values[-last:].tolist()

@@ -38,7 +38,7 @@ __all__ = [
 
 Report = Callable[[str], None]
 
-_FOREIGN = "is no dump file: its name has another pattern."
+_FOREIGN = "is not a dump file: its name has another pattern."
 
 
 class DebugTensorDatum(Datum):

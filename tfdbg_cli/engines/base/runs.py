@@ -74,8 +74,8 @@ class Capture:
         progress_text: what the engine saw of the run, in a few words for the progress line.
         only: what alone was looked at of a run in which nothing passed, in words (``the outputs``);
             empty: all that it has computed.
-        gap: why the run isn't fully known, so that what passes a filter, or doesn't, is no answer;
-            empty: it is.
+        gap: why the run isn't fully known, so that nobody can say whether a tensor passes a
+            filter; empty: the run is fully known.
         make_dump: makes the dump of a run in which nothing passed, for somebody who wants to see it
             all the same; to be called before the program goes on. ``None``: it can't be made.
     """

@@ -30,7 +30,7 @@ _KINDS = "biufc"
 
 
 def nobody_elses(value: Any) -> Any:
-    """A copy of a value that its holder may write to; what is no array can't be written to."""
+    """A copy of a value that its holder may write to; what is not an array can't be written to."""
     return np.array(value) if isinstance(value, np.ndarray | np.generic) else value
 
 
@@ -88,7 +88,7 @@ def bytes_array(value: Any) -> NDArray[Any]:
     """Text as an array of bytes objects.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: it is not text.
     """
     array = np.array(value, dtype=object)
     made = np.empty(array.size, dtype=object)

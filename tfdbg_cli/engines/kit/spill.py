@@ -37,10 +37,10 @@ class SizeWarning:
         self._look_at = quarter
         if held > quarter:
             SizeWarning.is_told = True
-            disk = f"; what is above {self._limit / 1e9:.1f} GB goes to disk" if self._limit else ""
+            disk = f"; values above {self._limit / 1e9:.1f} GB goes to disk" if self._limit else ""
             tell(
                 f"the values of this run take {held / 1e9:.1f} GB by now, more than a quarter of "
-                f"the memory that was left{disk}. config set level ops holds bad ones only."
+                f"the memory that was left{disk}. config set level ops holds only bad values."
             )
 
 

@@ -128,13 +128,13 @@ class GraphStepper(SteppedRun):
         if step.unfit:
             raise UserError(step.unfit)
         if tensor_name not in step.outputs:
-            comes_out = f", or what comes out: {', '.join(step.outputs)}" if step.outputs else ""
+            comes_out = f", or its outputs: {', '.join(step.outputs)}" if step.outputs else ""
             raise UserError(
-                f"{tensor_name} is inside of {step.node}, which is done as one step: nobody could "
-                "say which of its values is meant.",
-                f"Override what goes into it{comes_out}.",
+                f"{tensor_name} is inside {step.node}, which is one step: an override can't say "
+                "which of its values it means.",
+                f"Override its inputs{comes_out}.",
             )
 
     def not_taken(self, tensor_name: str) -> UserError:
         """A tensor of the side of a branch that wasn't taken is to be overridden."""
-        return UserError(f"{tensor_name} has no value in this run: its side was not taken.")
+        return UserError(f"{tensor_name} has no value in this run: its branch was not taken.")

@@ -90,7 +90,7 @@ class Graph:
         """
         node, slot = parse_tensor_name(name)
         if slot is None:
-            raise ValueError(f"{name!r} is no tensor name; those look like {name}:0.")
+            raise ValueError(f"{name!r} is not a tensor name; those look like {name}:0.")
         outputs = self.get_operation_by_name(node).outputs
         if slot >= len(outputs):
             raise KeyError(f"{name!r} does not exist: {node!r} has {len(outputs)} output(s).")
@@ -112,7 +112,7 @@ class Graph:
             except KeyError as error:
                 raise ValueError(error.args[0]) from None
         if not isinstance(element, Tensor | Operation):
-            raise TypeError(f"{item!r} is no tensor, operation or name of one.")
+            raise TypeError(f"{item!r} is not a tensor, operation or name of one.")
         if element.graph is not self:
             raise ValueError(f"{element!r} is not an element of this graph.")
         return element

@@ -147,7 +147,7 @@ class Session:
         if loop is not None:
             raise ValueError(
                 f"{element.name} can't be {use}: it lives inside {loop.name}, where it may have no "
-                "value, or many. Take what comes out of it."
+                "value, or many. Use its output."
             )
         return element
 

@@ -286,7 +286,7 @@ def check_external(tensor: Any, folder: str) -> None:
     try:
         offset, length = int(said.get("offset") or 0), int(said.get("length") or 0)
     except ValueError:
-        raise UserError(f"Where the data of {tensor.name} is in {place} is no number.") from None
+        raise UserError(f"Where the data of {tensor.name} is in {place} is not a number.") from None
     size = os.path.getsize(path)
     if offset < 0 or length < 0 or offset + length > size:
         raise UserError(

@@ -82,7 +82,7 @@ def _session(path: str) -> Any:
     if not path.endswith(".ort"):
         model = read_model(path)
         if not model.proto.ByteSize() or not model.proto.HasField("graph"):
-            raise UserError(f"{path} is no ONNX model.")
+            raise UserError(f"{path} is not an ONNX model.")
         for tensor in model.proto.graph.initializer:
             check_external(tensor, model.folder)
     options = onnxruntime.SessionOptions()

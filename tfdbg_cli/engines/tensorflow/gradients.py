@@ -180,7 +180,7 @@ def gradient_values_from_dump(grad_debugger: Any, x_tensor: Any, dump: Any) -> l
     Raises:
         LookupError: no gradient was made with respect to it.
         ValueError: the dump is of another graph.
-        TypeError: ``x_tensor`` is no tensor.
+        TypeError: ``x_tensor`` is not a tensor.
     """
     graph = getattr(dump, "python_graph", None)
     if graph and grad_debugger.graph and graph is not grad_debugger.graph:

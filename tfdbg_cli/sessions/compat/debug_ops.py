@@ -60,7 +60,7 @@ def parse_debug_op(text: str) -> DebugOp:
     match = _TEXT.fullmatch(text.strip())
     known = _ATTRIBUTES.get(match[1]) if match is not None else None
     if match is None or known is None:
-        raise ValueError(f'"{text}" is no debug op. There are {", ".join(_ATTRIBUTES)}.')
+        raise ValueError(f'"{text}" is not a debug op. There are {", ".join(_ATTRIBUTES)}.')
     attributes: dict[str, Any] = {}
     for item in filter(None, (match[2] or "").split(";")):
         name, equals, value = (part.strip() for part in item.partition("="))
@@ -74,7 +74,7 @@ def parse_debug_op(text: str) -> DebugOp:
         try:
             attributes[name] = _truth(value) if known[name] is bool else known[name](value)
         except ValueError:
-            raise ValueError(f'"{value}" is no value for {name} of {match[1]}.') from None
+            raise ValueError(f'"{value}" is not a value for {name} of {match[1]}.') from None
     return DebugOp(match[1], **attributes)
 
 

@@ -71,7 +71,7 @@ class OnInstrStartResponse:
             which tensors to watch; ``None``: all.
 
     Raises:
-        TypeError: the action is no str, or the URLs are no list of str.
+        TypeError: the action is not a str, or the URLs are no list of str.
         ValueError: there is no such action.
     """
 

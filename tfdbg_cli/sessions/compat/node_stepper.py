@@ -107,7 +107,7 @@ class NodeStepper:
         """Whether a node or tensor can be overridden.
 
         Raises:
-            TypeError: the name is no str.
+            TypeError: the name is not a str.
             ValueError: it is not in the run.
         """
         return not self._step_of(name).unfit
@@ -300,7 +300,7 @@ class NodeStepper:
         """Let a tensor have another value; steps that have read it are undone.
 
         Raises:
-            TypeError: the name is no str.
+            TypeError: the name is not a str.
             ValueError: it is not in the run.
             UserError: it can't be overridden, or not with this value.
         """

@@ -56,7 +56,7 @@ class CheckedTests(Gate):
             allow: a regular expression: nodes in whose names it is found may be bad.
 
         Raises:
-            UserError: there is no such filter, or it is no regular expression.
+            UserError: there is no such filter, or it is not a regular expression.
         """
         if allow:
             compile_regex(allow, "allow")

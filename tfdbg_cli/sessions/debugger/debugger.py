@@ -309,8 +309,8 @@ class Debugger:
             return False
         self._reported_gaps.add(gap)
         self.note(
-            f"run -f {name} ends here without an answer, as this run isn't fully known: "
-            f"{gap}. The same command again goes on."
+            f"run -f {name} ends here without an answer, because this run isn't fully known: "
+            f"{gap}. The same command goes on."
         )
         return True
 

@@ -110,8 +110,8 @@ class Waiting:
         if only and not self._is_told:
             self._is_told = True
             tell(
-                f"only {only} are looked at, as that is cheap: a value that is bad and never shows "
-                "there goes unseen (config set level ops looks at all)."
+                f"only {only} are checked, because that costs little: a bad value that doesn't "
+                "reach them isn't seen (config set level ops checks all ops)."
             )
         if only:
             self._partly[only] = self._partly.get(only, 0) + 1

@@ -136,7 +136,7 @@ class _Folder:
                 return Toast(f'No run{behind or ""} has a tensor that passes "{wanted.name}".')
             run = found
         if run.number == self._survey.current and wanted is None:
-            return Toast(f"Run {run.label} is the one that is open.")
+            return Toast(f"Run {run.label} is open already.")
         return Leave(Opened(run, self._survey.open(run), wanted))
 
     def _numbered(self, text: int | str) -> SurveyedRun:
@@ -145,7 +145,7 @@ class _Folder:
             number = int(text)
         except ValueError:
             hint = did_you_mean(str(text), _WORDS) or "Use a number, first, prev, next or last."
-            raise UserError(f'"{text}" is no run.', hint) from None
+            raise UserError(f'"{text}" is not a run.', hint) from None
         if not 0 <= number < len(runs):
             raise UserError(f"There is no run {number}.", f"Use 0 to {len(runs) - 1}.")
         return runs[number]
@@ -270,10 +270,10 @@ def run_commands(survey: Survey, search: Search) -> tuple[Command, ...]:
                 ("runs -s health -r", "those with the most bad tensors first"),
                 ("runs --json", "for other programs"),
             ),
-            details="Health is what a run folder has counted; for the original's directories it is"
-            " counted while you look. -f reads run after run; Ctrl-C ends it, and asked again"
-            " it goes on where it was. Of a program of several ranks each run is there over all"
-            " ranks and once for each; use next and prev stay with the ranks that are open.",
+            details="A run folder stores the health of its tensors; for the original's directories"
+            " it is counted while you look. -f reads run after run; Ctrl-C ends it, and the same"
+            " command goes on where it stopped. If the program has several ranks, the list has each"
+            " run over all ranks and for each rank; use next and prev stay with the open ranks.",
         ),
         Command(
             "use",

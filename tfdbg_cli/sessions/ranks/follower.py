@@ -87,7 +87,7 @@ class Follower:
         """The leader has gone without a word."""
         if self._link is not None:
             tell(
-                "the rank that leads is gone, or the connection to it: "
+                "the leading rank is gone, or the connection to it: "
                 f"rank {self.rank} goes on without stops."
             )
         self._be_alone()

@@ -93,7 +93,7 @@ class RankGroup(SingleRank):
             try:
                 self._watch = RankWatch(self._patience, self._is_long, self._tick)
             except OSError as error:
-                tell(f"nobody sees whether a run takes long: {one_line(error)}.")
+                tell(f"long runs can't be reported: {one_line(error)}.")
 
     # Runs that take long; all on the thread of the watch.
 
@@ -106,9 +106,9 @@ class RankGroup(SingleRank):
         else:
             place = self._meeting.where() if self._meeting is not None else ""
         if self._leader is not None:
-            self._leader.is_long(run, place or "in it, nobody knows where")
+            self._leader.is_long(run, place or "in it, at an unknown place")
         elif self._follower is not None:
-            self._follower.tell_place(run, place or "in it, nobody knows where")
+            self._follower.tell_place(run, place or "in it, at an unknown place")
 
     def _tick(self) -> None:
         if self._leader is not None:

@@ -387,7 +387,7 @@ class Leader:
         if known == run:
             return f"is {text}"
         current = self._run if rank == self.rank else follower.run if follower else ""
-        return f"is in {current}, nobody knows where" if current == run else "is not in it"
+        return f"is in {current}, at an unknown place" if current == run else "is not in it"
 
     def _way_out(self) -> str:
         """What a Ctrl-C does for whoever waits; the second one would be the program's."""

@@ -46,7 +46,7 @@ class NonInteractiveDebugWrapperSession(BaseDebugWrapperSession):
         pass_through_operrors: errors of a run are raised at once.
 
     Raises:
-        TypeError: ``watch_fn`` can't be called, or ``sess`` is no session.
+        TypeError: ``watch_fn`` can't be called, or ``sess`` is not a session.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class DumpingDebugWrapperSession(NonInteractiveDebugWrapperSession):
 
     Raises:
         ValueError: ``session_root`` is a file, or a folder that isn't empty.
-        TypeError: ``watch_fn`` can't be called, or ``sess`` is no session.
+        TypeError: ``watch_fn`` can't be called, or ``sess`` is not a session.
     """
 
     def __init__(

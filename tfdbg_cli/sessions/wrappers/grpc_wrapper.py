@@ -85,7 +85,7 @@ def _probe(url: str) -> None:
     address = url.removeprefix(_PREFIX).partition("/")[0]
     host, _, port = address.rpartition(":")
     if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
-        raise UserError(f'"{url}" is no address of a debug server.', "Write HOST:PORT.")
+        raise UserError(f'"{url}" is not an address of a debug server.', "Write HOST:PORT.")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECONDS).close()
     except OSError as error:
@@ -116,7 +116,7 @@ class GrpcDebugWrapperSession(NonInteractiveDebugWrapperSession):
 
     Raises:
         TypeError: the addresses are neither a ``str`` nor a ``list`` of ``str``, ``watch_fn``
-            can't be called, or ``sess`` is no session of TensorFlow.
+            can't be called, or ``sess`` is not a session of TensorFlow.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         debugger: share everything with other sessions (the launcher does).
 
     Raises:
-        TypeError: ``sess`` is no session that an engine knows.
+        TypeError: ``sess`` is not a session that an engine knows.
         ValueError: ``dump_root`` is a file or not empty, or there is no such ``ui_type``.
     """
 
@@ -115,7 +115,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
             tensor_filter: ``f(datum, tensor) -> bool``.
 
         Raises:
-            TypeError: the name is no str, or the filter can't be called.
+            TypeError: the name is not a str, or the filter can't be called.
             ValueError: the name is empty.
         """
         self.debugger.filters.add(filter_name, tensor_filter)

@@ -57,7 +57,7 @@ def _refuse_discard() -> None:
     """
     raise UserError(
         "The program is in the middle of this run and can't be taken back.",
-        "restore takes overrides back that nothing has read; exit lets the run go on.",
+        "restore removes overrides that nothing has read yet; exit lets the run go on.",
     )
 
 

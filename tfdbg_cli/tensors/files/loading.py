@@ -160,5 +160,5 @@ def open_arrays(path: str) -> Iterator[ArrayFile]:
             why = getattr(error, "strerror", None) or one_line(error)
             raise UserError(f"{path} can't be read: {why}.") from None
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise UserError(f"{path} can't be read: it is no plain file.")
+            raise UserError(f"{path} can't be read: it is not a plain file.")
         yield ArrayFile(file, path)

@@ -50,8 +50,8 @@ _PIECE = 1 << 16  # elements of a CSV file that are written at once
 def save_value(value: Array, path: str, name: str, dtype: str = "") -> tuple[str, int]:
     """Save an array in the format that the file's extension names; without one as .npy.
 
-    The file is replaced whole or not at all. Only what is no regular file (a FIFO, ``/dev/null``)
-    is written to directly.
+    The file is replaced whole or not at all. Only something that isn't a regular file (a FIFO,
+    ``/dev/null``) is written to directly.
 
     Args:
         value: an array of any dtype; nothing is ever pickled.
@@ -116,7 +116,7 @@ def _written(path: str, target: str, write: Callable[[IO[bytes]], None], nbytes:
     """Have a file written whole or not at all.
 
     Returns:
-        Its size; of what is no regular file that of the value.
+        Its size; of what is not a regular file that of the value.
     """
     try:
         with replacing(target) as file:
@@ -128,7 +128,7 @@ def _written(path: str, target: str, write: Callable[[IO[bytes]], None], nbytes:
             "Free some space or choose another folder.",
         ) from None
     except ValueError as error:  # a NUL, or what no file name can be
-        raise UserError(f'"{path}" is no path: {error}.') from None
+        raise UserError(f'"{path}" is not a path: {error}.') from None
 
 
 def _fixed_width(value: Array, extension: str) -> Array:

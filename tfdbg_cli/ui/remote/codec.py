@@ -238,14 +238,14 @@ def _checked(read: Callable[[Any], _Result]) -> Callable[[Any], _Result]:
 
 def _text(data: Any) -> str:
     if not isinstance(data, str):
-        raise TypeError(f"{data!r} is no text")
+        raise TypeError(f"{data!r} is not text")
     return data
 
 
 def integer(data: Any) -> int:
     """A number of lines, columns or indices as it came; raises TypeError or ValueError."""
     if type(data) is not int:
-        raise TypeError(f"{data!r} is no number")
+        raise TypeError(f"{data!r} is not a number")
     if abs(data) >= 1 << 63:
         raise ValueError("a number without end")
     return data

@@ -40,6 +40,6 @@ DETACH = Command(
     modes=LIVE_MODES,
     examples=(
         ("detach", "run without stops until somebody attaches again, as after exit --detach"),
-        ("detach -f", "as run -f; the bad run then waits for somebody to attach"),
+        ("detach -f", "as run -f; at that run the program waits for somebody to attach"),
     ),
 )

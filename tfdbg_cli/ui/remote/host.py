@@ -30,7 +30,7 @@ __all__ = ["RemoteUI"]
 # A client that asks faster than it is answered is none of ours.
 _MOST_WAITING = 256
 
-_LATER = "what it runs until waits for somebody to attach"
+_LATER = "the stop waits for somebody to attach"
 
 
 class _CancelledError(KeyboardInterrupt):
@@ -269,7 +269,10 @@ class RemoteUI(UserInterface):
                 self._take(client, parse_request(channel.receive()))
         except MalformedError as error:
             if not client.is_over:
-                tell(f"the client sent what is no request ({error}); its connection is closed.")
+                tell(
+                    f"the client sent something that is not a request ({error}); "
+                    "its connection is closed."
+                )
         except LostError:
             pass
         finally:

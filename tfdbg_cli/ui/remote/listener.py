@@ -16,8 +16,8 @@ from tfdbg_cli.net.wire import FROM_CLIENT, Channel
 __all__ = ["Listener"]
 
 _SERIOUS = """\
-others can reach {address}: whoever gets hold of the token can run code here, and what is sent can \
-be read on the way. An ssh tunnel to a port of this machine is safer."""
+others can reach {address}: whoever gets the token can run code here, and messages can be read on \
+the way. An ssh tunnel to a port of this machine is safer."""
 
 
 class Listener:

@@ -215,4 +215,4 @@ def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
     try:
         return re.compile(pattern, flags)
     except (re.error, RecursionError, OverflowError) as error:
-        raise UserError(f"That is no regular expression: {error}.") from None
+        raise UserError(f"That is not a regular expression: {error}.") from None

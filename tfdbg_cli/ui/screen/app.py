@@ -370,7 +370,7 @@ class App(Commander):
     def _mouse_request(self, argument: str) -> None:
         if argument:
             if argument not in {"on", "off"}:
-                raise UserError(f'"{argument}" is no mouse mode.', "Use mouse on or mouse off.")
+                raise UserError(f'"{argument}" is not a mouse mode.', "Use mouse on or mouse off.")
             self.set_mouse(argument == "on")
         hint = "Shift+drag selects text" if self.state.mouse else "drag selects text"
         self.state.message = Toast(f"Mouse mode: {'on' if self.state.mouse else 'off'} ({hint}).")

@@ -36,7 +36,7 @@ def compiled(regex: str) -> re.Pattern[str]:
     try:
         return re.compile(regex)
     except (re.error, RecursionError, OverflowError) as error:
-        raise UserError(f'"{regex}" is no regular expression: {error}.') from None
+        raise UserError(f'"{regex}" is not a regular expression: {error}.') from None
 
 
 class Slices:

@@ -63,7 +63,7 @@ class KeptDocument(TextDocument):
             return super().locate(indices)
         raise UserError(
             f"The line of element {list(indices)} was not kept.",
-            "This screen is of an earlier run, whose tensors were let go.",
+            "This screen is of an earlier run, whose tensors aren't kept any more.",
         )
 
     def status(self, start: int, stop: int) -> str:
@@ -77,7 +77,7 @@ class KeptDocument(TextDocument):
 
 def _note(count: int, where: str) -> Line:
     lines = "line" if count == 1 else "lines"
-    return line((f"… {count} more {lines} {where}, let go with the tensors of their run", "dim"))
+    return line((f"… {count} more {lines} {where}, not kept after their run", "dim"))
 
 
 def keep(document: Document, top: int, height: int, until: float) -> Document:

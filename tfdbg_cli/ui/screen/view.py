@@ -430,7 +430,7 @@ class View:
         found = self.document.step(start, direction)
         if found is None:
             text = f"No {self.steps} can be found here any more."
-            raise UserError(text, "Its tensor was let go with its run.")
+            raise UserError(text, "The tensor isn't kept any more, because its run is over.")
         self._stepped = found.indices
         if found.line is None:
             self.cursor.clear()

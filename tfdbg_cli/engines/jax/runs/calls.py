@@ -137,9 +137,9 @@ class Call(ABC):
         if size <= spare // 4:
             return copied_arrays(tree)
         self.lost = (
-            f"{self.title} writes over {size:,} bytes of what it is given (donate_argnums), and a "
-            f"copy would take more than a quarter of the {spare:,} that are left: it can't be done "
-            "once more"
+            f"{self.title} overwrites {size:,} bytes of its arguments (donate_argnums), and a copy "
+            f"would take more than a quarter of the {spare:,} bytes that are free: the call can't "
+            "be replayed"
         )
         return tree
 

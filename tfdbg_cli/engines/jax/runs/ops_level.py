@@ -67,7 +67,7 @@ class OpsLevel(OutputsLevel):
             f"by up to {twin.distance:.1e} of the largest number" if twin.distance else "nowhere"
         )
         self._sources[call.title] = (
-            "its twin's (setting results twin), whose last bits may be others: they differed "
+            "its twin's (setting results twin), whose last bits may differ: they differed "
             f"{apart} when both were computed"
         )
         return call.rebuild(computed.results)

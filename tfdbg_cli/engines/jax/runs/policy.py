@@ -51,7 +51,7 @@ class JaxPolicy(CapturePolicy):
     def reason(self, watcher: CaptureLevel, kind: str) -> str:
         found = super().reason(watcher, kind)
         if watcher.level == OUTPUTS and self.setting("level") == "auto":
-            return f"{found}: config set level ops has what is computed on the way looked at, too"
+            return f"{found}: config set level ops checks inner tensors as well"
         if isinstance(watcher, OpsLevel) and watcher.lacks:
             return f"{found}: {watcher.lack}"
         return found

@@ -68,7 +68,7 @@ class JaxRuns(RunLife[OpenRun]):
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:
-        """What is computed for us is no run, and no part of one."""
+        """What is computed for us is not a run, and no part of one."""
         before = getattr(self._own, "is_at_work", False)
         self._own.is_at_work = True
         try:

@@ -144,7 +144,7 @@ def _traced(
     except Exception as failure:
         text = str(failure).partition("\n")[0].rstrip(".")
         raise CannotStep(
-            f"This function can't be gone through op by op: {text}.",
+            f"This function can't be stepped through op by op: {text}.",
             "Call a function that jax.jit can compile.",
         ) from failure
 

@@ -298,7 +298,7 @@ class CallStepper(ReplayStepper, HasGradients):
             if index > self._position and inside.is_in_loop:
                 raise UserError(
                     f"{tensor} has a value in each iteration of {step.node}.",
-                    f"`override -n 17 {tensor} …`: its value (#17); where {step.node} is the next "
+                    f"`override -n 17 {tensor} …`: its value (#17); if {step.node} is the next "
                     "step, the next value is meant.",
                 )
             number = done
@@ -344,8 +344,7 @@ class CallStepper(ReplayStepper, HasGradients):
         for inside in self._inner.values():
             if self._layout.makers[inside.tensor] > maker:
                 raise UserError(
-                    f"{inside.tensor} is overridden inside of a later step: of such there is no "
-                    "gradient.",
+                    f"{inside.tensor} is overridden inside a later step, so there is no gradient.",
                     "restore takes the override back.",
                 )
         if place in self._given_gradients:
@@ -363,11 +362,11 @@ class CallStepper(ReplayStepper, HasGradients):
         place = self._layout.places.get(tensor_name)
         if place is None:
             raise UserError(
-                f"{tensor_name} is inside of a loop: gradients are taken with respect to what "
-                "goes in and comes out."
+                f"{tensor_name} is inside a loop: gradients are taken with respect to the loop's "
+                "inputs and outputs."
             )
         if not is_floating(self._raw(tensor_name)):
-            raise UserError(f"{tensor_name} is no floating point number: it has no gradient.")
+            raise UserError(f"{tensor_name} is not a floating point number: it has no gradient.")
         return place, self._layout.makers[tensor_name]
 
     def set_gradient(self, tensor_name: str, value: Any) -> None:

@@ -164,7 +164,7 @@ class Twins(Generic[T]):
         if found is None:
             found = make()
             if len(by_placement) == _MOST_PLACEMENTS:
-                found.refuse("it is ever compiled anew, or what it gets is ever on other devices")
+                found.refuse("it is compiled again, or its arguments are on other devices")
                 return found
             by_placement[placement] = found
             try:

@@ -99,7 +99,7 @@ class PrivateNames:
         """Say so, once, if the version is older or newer than all that were tested."""
         oldest, newest = _release(self._tested[0]), _release(self._tested[-1])
         if not self._has_told and not oldest <= _release(self._version) <= newest:
-            tell(f"{self.framework} is debugged untested. {self._advice}")
+            tell(f"{self.framework} was not tested with this debugger. {self._advice}")
         self._has_told = True
 
 

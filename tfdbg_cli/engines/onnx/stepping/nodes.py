@@ -42,12 +42,14 @@ class NodeRunner:
             values: of the tensors that it reads, ``node:slot``.
 
         Raises:
-            UserError: it reads what is no array.
+            UserError: it reads what is not an array.
             Exception: ONNX Runtime's.
         """
         for tensor in node.inputs:
             if not isinstance(values[tensor], np.ndarray | np.generic):
-                raise UserError(f"{node.name} reads {tensor}, which is no array: {values[tensor]}.")
+                raise UserError(
+                    f"{node.name} reads {tensor}, which is not an array: {values[tensor]}."
+                )
         arrays = {name: np.asarray(values[name]) for name in node.inputs}
         numbers = tuple(_NUMBERS[name_of(array.dtype)] for array in arrays.values())
         key = node.name, numbers
@@ -92,7 +94,7 @@ class BodyRunner:
         self._made: dict[tuple[int, tuple[int, ...]], tuple[Any, Any]] = {}
 
     def run(self, body: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Every tensor of a body, by its own names; empty: something that it needs is no array.
+        """Every tensor of a body, by its own names; empty: something that it needs is not an array.
 
         Args:
             body: a graph.

@@ -146,10 +146,10 @@ class OnnxStepper(ReplayStepper):
         if found is None:
             raise UserError(
                 f"{name} has no value in this run: the run failed before it.",
-                "Override what the failing node reads.",
+                "Override an input of the failing node.",
             )
         if not isinstance(found, np.ndarray | np.generic):
-            raise UserError(f"{name} is no array: {found}.")
+            raise UserError(f"{name} is not an array: {found}.")
         return found
 
     def original(self, tensor_name: str) -> Any | None:

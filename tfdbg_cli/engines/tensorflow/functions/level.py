@@ -297,8 +297,8 @@ class ValuesLevel(CaptureLevel):
                     if news and not call.is_kept:
                         capture.gap = (
                             f"{call.known.body.title} made a nan or an infinity after it wrote to "
-                            "a variable, where what it was made of isn't kept; config set level "
-                            "values keeps it"
+                            "a variable, and its inputs aren't kept there; config set level values "
+                            "keeps them"
                         )
                         continue
                     if call in unclear:

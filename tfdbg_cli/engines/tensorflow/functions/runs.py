@@ -246,7 +246,7 @@ class FunctionRuns(RunLife[OpenRun]):
     def inferring(self) -> str:
         """What to call the run that begins as a strategy is given something to run, as Keras does.
 
-        It is empty for what is no run by itself: a step of `fit` is one from its tape on.
+        It is empty for what is not a run by itself: a step of `fit` is one from its tape on.
         """
         if self._calling.is_on or not _is_eager() or self.is_idle() or not self.is_here():
             return ""
@@ -308,7 +308,7 @@ class FunctionRuns(RunLife[OpenRun]):
 
     def _cannot(self, function: Any, error: Exception) -> None:
         self._unknown[id(function)] = function
-        tell(f"{function_name(function)} isn't looked into: {one_line(error)}")
+        tell(f"{function_name(function)} can't be watched: {one_line(error)}")
 
     def _unwatched(
         self,

@@ -143,7 +143,7 @@ def _read_tensor(
     device, index, count = _read_metadata(view, *metadata)
     node, slot, debug_op = parse_watch_key(watch_key)
     if slot is None or not _DEBUG_OP.fullmatch(debug_op):
-        raise DumpError(f'A tensor is named "{watch_key[:80]}", which is no watch.')
+        raise DumpError(f'A tensor is named "{watch_key[:80]}", which is not a watch.')
     whole = StreamedTensor(node, slot, debug_op, device, stamp, [view[tensor[0] : tensor[1]]])
     if count <= 1:
         return whole, None
@@ -188,7 +188,7 @@ def _read_graph(data: memoryview) -> tuple[Message | None, _Piece | None]:
 
 def _check_device(name: str) -> str:
     if not _DEVICE.fullmatch(name):
-        raise DumpError(f'"{name[:80]}" is no device.')
+        raise DumpError(f'"{name[:80]}" is not a device.')
     return name
 
 

@@ -278,7 +278,7 @@ class Receiver:
         if not is_whole:
             run.note("The sender broke off: the run may be incomplete.")
         for name in stream.assembler.unfinished:
-            run.note(f"A piece never came of the {name}.")
+            run.note(f"A piece of the {name} is missing.")
         self._wait_for_others()
         with self._lock:
             self._open.remove(run)

@@ -48,7 +48,7 @@ def caveats_of(
             yield text.format(names=_few(kept[reason]))
     if drawing:
         yield (
-            f"Inside of {_few(drawing)} random numbers are drawn anew if something before is "
+            f"Inside {_few(drawing)}, random numbers are drawn again if an earlier tensor is "
             "overridden."
         )
     names = [variable.name for variable in stuck]
@@ -66,8 +66,8 @@ def caveats_of(
         again = [unit.step.node for unit in layout.units if unit.keeps in ("random", "python")]
         if again:
             yield (
-                f"The run has failed{f' at {failed}' if failed else ''}: if an override mends it, "
-                f"what isn't known of it is done once more, {_few(again)} included."
+                f"The run has failed{f' at {failed}' if failed else ''}: if an override repairs "
+                f"it, its unknown parts are executed again, {_few(again)} included."
             )
 
 

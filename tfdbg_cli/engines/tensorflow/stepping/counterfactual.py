@@ -246,8 +246,8 @@ class Counterfactuals:
         for variable in region.variables:
             if not self._prospects.doors.can_read(variable):
                 raise UserError(
-                    f"For this the variable {variable.name} would have to be read, for which the "
-                    "graph has no operation."
+                    f"This needs the value of the variable {variable.name}, and the graph has no "
+                    "operation that reads it."
                 )
         return region
 

@@ -383,7 +383,7 @@ class Scratch:
         """
         values = [record.array(source) for source in self._sources.values()]
         if any(value is None for value in values):
-            raise UserError(f"What {tensor_name} is made of was not recorded.")
+            raise UserError(f"The inputs of {tensor_name} were not recorded.")
         with self._lock, guard.bypass():
             if self._direct is None:
                 session = self._session(graph, config)

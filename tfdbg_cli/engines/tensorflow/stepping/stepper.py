@@ -189,7 +189,7 @@ class TensorFlowStepper(ReplayStepper):
         if tensor_name not in tensors and self._worlds.record.place(tensor_name) is not None:
             raise UserError(
                 f"{tensor_name} is inside of a function that is called as one step.",
-                "Override what goes into it or what comes out.",
+                "Override its inputs or its outputs.",
             )
         self.check_known(tensor_name, tensors)
         tensor = tensors[tensor_name]
@@ -213,7 +213,7 @@ class TensorFlowStepper(ReplayStepper):
         name = tensor.name
         self.check_inside(name, unit.index)
         if is_reference(tensor) or not holdable(tensor.dtype):
-            raise UserError(f"{name} is a handle, which no array can stand for.")
+            raise UserError(f"{name} is a handle: an array can't replace it.")
         is_made = unit.index < self._position
         if is_made and not self._layout.certain(*_edge(tensor)) and not self.has(name):
             raise self.not_taken(name)
@@ -338,8 +338,8 @@ class TensorFlowStepper(ReplayStepper):
         assert self._worlds.capture.dump is not None
         for variable in self._variables.write(values):
             self._worlds.capture.dump.warnings.append(
-                f"{variable.name} was set by others while this run was gone through; now it is "
-                "what the run has made of it."
+                f"{variable.name} was set by other code while you stepped through this run; now it "
+                "has the run's value."
             )
 
     def _fetched(self) -> Any:
@@ -348,7 +348,7 @@ class TensorFlowStepper(ReplayStepper):
         values = []
         for tensor in handler.fetches():
             if not self.has(tensor.name):  # as the runtime says it
-                message = f"{tensor.name} does not have value: its side was not taken."
+                message = f"{tensor.name} does not have value: its branch was not taken."
                 raise errors.InvalidArgumentError(tensor.op.node_def, tensor.op, message)
             values.append(_returned(self._get(tensor.name)))
         return handler.build_results(self._adapter.session, values)
@@ -368,8 +368,8 @@ class TensorFlowStepper(ReplayStepper):
         for variable in change.undone:
             if variable in worlds.stuck or variable not in worlds.initial:
                 raise UserError(
-                    f"The run can't be ended here: {variable.name} can't be set to what it is "
-                    "without the steps to come.",
+                    f"The run can't be ended here: {variable.name} can't be set to its value "
+                    "without the remaining steps.",
                     "Let it go on to its end.",
                 )
         self._write(worlds.left_by(change) if change.undone or self._changes else {})

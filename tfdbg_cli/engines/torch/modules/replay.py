@@ -32,7 +32,7 @@ from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 
 __all__ = ["Aside", "Refused", "Replay", "Replayer"]
 
-_WRITTEN = "an input was written to since, or by itself"
+_WRITTEN = "an input was written to, by the module itself or later"
 # The filter that asks where something bad began.
 _ORIGIN = "origin_of_nonfinite"
 

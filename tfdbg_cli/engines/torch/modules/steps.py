@@ -70,7 +70,9 @@ class StepStart:
 
     def _begin(self, optimizer: Any, known: _Known, most: int) -> None:
         if _is_ordinary(optimizer):
-            self.refusal = "what it writes to isn't copied where its numbers are the usual ones"
+            self.refusal = (
+                "the tensors that it writes to aren't copied if its settings are the usual ones"
+            )
             return
         # One may make the steps of another.
         inner = [] if _is_known(optimizer) else vars(optimizer).values()
@@ -117,10 +119,10 @@ class StepStart:
         if any(map(calls_hooks, self._optimizers)):
             return "it calls hooks"
         if any(access(each) is not Access.HOST for each in self._tensors):
-            return "not all that it writes to lies in the memory of the CPU"
+            return "not all tensors that it writes to are in the memory of the CPU"
         size = sum(each.nbytes for each in self._tensors)
         if size > min(most, MOST_BYTES, LARGEST * len(self._tensors)):
-            return f"a copy of what it writes to would take {size / 1e6:.0f} MB in each run"
+            return f"a copy of its tensors would take {size / 1e6:.0f} MB in each run"
         return ""
 
     def _keep_structure(self) -> Sequence[Callable[[], None]]:

@@ -193,7 +193,7 @@ class Holder:
             key: its `private.storage_key`.
             is_owned: the program keeps it too, whether it is held or not.
         """
-        # What has a storage and no class of its own is no wrapper.
+        # What has a storage and no class of its own is not a wrapper.
         is_plain = bool(key) and type(tensor) in PLAIN and not is_functional(tensor)
         form = None if is_plain else taken_apart(tensor)
         if form is not None:

@@ -181,7 +181,7 @@ class OpRecord:
         overwrites: what it overwrote, as it was before.
         overwritten: the tensors, while the op runs.
         constants: its arguments that are no tensors: position or name, value, and so on.
-        result: what it returned, where that is no tensor.
+        result: what it returned, where that is not a tensor.
         place, state: where it happened, and on which thread, until that is put into words.
         frames: the places of the frames within that, as `Stack` has them.
         sequence: of the autograd node that it made; -1: it made none.

@@ -302,7 +302,7 @@ class QuickOps(LoggedOps):
                     judged = JUDGED
                     if dtype in REAL:
                         if (
-                            # What has an address and was made here is no wrapper, nor zeros
+                            # What has an address and was made here is not a wrapper, nor zeros
                             # without memory. Of all else `access` decides, if it has to be known.
                             not (is_cpu and not offset and tensor.data_ptr())
                             or (not facts.is_fresh and is_freed(tensor))

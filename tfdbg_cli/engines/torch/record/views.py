@@ -36,7 +36,7 @@ class ViewFinder:
         self._made: dict[int, list[OpOutput]] = {}
 
     def add(self, output: OpOutput) -> None:
-        """An output that is no view."""
+        """An output that is not a view."""
         if output.key:
             self._made.setdefault(output.key, []).append(output)
 

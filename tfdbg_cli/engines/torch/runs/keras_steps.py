@@ -72,7 +72,7 @@ class KerasSteps:
                 with self._patches.together():
                     self._install()
             except UserError as error:
-                tell(f"Keras' steps are no runs of their own: {error}")
+                tell(f"Keras' steps aren't separate runs: {error}")
         return bool(scope.in_symbolic_scope()) or _has_symbols(given)
 
     def _install(self) -> None:

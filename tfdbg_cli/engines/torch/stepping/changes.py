@@ -98,7 +98,7 @@ class ProgramValues:
         """
         node, slot = parse_tensor_name(name)
         if slot is None:
-            raise UserError(f'"{name}" is no tensor.', f'Try "{name}:0".')
+            raise UserError(f'"{name}" is not a tensor.', f'Try "{name}:0".')
         given = as_value(name, value)
         output = self._recorded.find(name)
         if output is None:
@@ -167,7 +167,7 @@ class ProgramValues:
             tensor = output.held.get()
         if tensor is None:
             raise UserError(
-                f"{output.name} can't be overridden any more: the program has let go of it."
+                f"{output.name} can't be overridden any more: the program no longer holds it."
             )
         return tensor
 

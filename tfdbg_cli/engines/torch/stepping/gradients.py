@@ -75,7 +75,8 @@ class Gradients:
             if self._recorded.find(name) is None:
                 raise
             raise UserError(
-                f"The gradient with respect to {name} can't be set: the program has let go of it.",
+                f"The gradient with respect to {name} can't be set: the program no longer "
+                "holds the tensor.",
                 "Set it before anything is read that comes later.",
             ) from None
         if name in self._found and name != self._passing:

@@ -342,7 +342,7 @@ def _fit(label: str, new: Any, old: Any) -> Any:
     if isinstance(old, tuple | list | dict) and not isinstance(new, type(old)):
         raise UserError(
             f"{label} is a {type(old).__name__}; the value is a {type(new).__name__}.",
-            "Give one of that kind, with what is to change in it.",
+            "Give a value of the same kind, with the change in it.",
         )
     return new
 

@@ -32,7 +32,7 @@ __all__ = ["TorchStepper"]
 
 _CAVEATS = (
     "The steps to come aren't known before the program gets to them.",
-    "Only the last op can be undone; what the program itself has done since can't be.",
+    "Only the last op can be undone, not what the program has done since.",
     "What other threads do is recorded, and not stepped through.",
 )
 

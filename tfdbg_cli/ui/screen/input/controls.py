@@ -94,7 +94,7 @@ class Controls:
         return action not in {None, "leave_element", "leave_table"}
 
     def _letter(self, name: str) -> None:
-        """A letter that is no key."""
+        """A letter that is not a key."""
         state = self.state
         if state.palette is None and state.page_mode and state.menu_at is None:
             state.message = Toast(f'"{name}" does nothing on the page. Esc: prompt, ?: keys.')

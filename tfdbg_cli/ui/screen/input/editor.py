@@ -10,7 +10,7 @@ from tfdbg_cli.commands.shell.history import History
 
 __all__ = ["LineEditor", "Prompt", "Recalled"]
 
-#: More than this is no command line but a mistaken paste.
+#: More than this is not a command line but a mistaken paste.
 LIMIT = 4096
 
 _WORD = re.compile(r"\w+|[^\w\s]+")

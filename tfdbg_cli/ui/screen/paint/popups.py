@@ -168,7 +168,7 @@ def palette_rows(palette: Palette, height: int, width: int) -> list[Cells]:
         for more in (", Enter runs it", ", Esc closes", ", Tab: next"):
             text += more if text_width(text + more) <= width else ""
         if not palette.found:
-            text = " Nothing fits what is typed: Backspace, or Esc closes"
+            text = " Nothing matches the typed text: Backspace, or Esc closes"
         rows.append(clip([Segment(text, "popup-summary")], 0, width, fill="popup"))
     return rows
 

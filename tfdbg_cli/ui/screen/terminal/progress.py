@@ -32,7 +32,7 @@ class ProgressLine:
     The program prints above it to its own terminal, by whatever way it likes. A thread draws the
     row; it is asleep most of the time and ends with the line. While the terminal is in other hands
     (another process group's, or a debugger's, an editor's or a game's that reads single keys) there
-    is no row; when the process is stopped (Ctrl-Z), the watchdog takes it away.
+    is not a row; when the process is stopped (Ctrl-Z), the watchdog takes it away.
 
     Args:
         describe: the text of the line; called in the thread.

@@ -150,12 +150,12 @@ class Search:
             (given,) = inputs_of(dataset)
             yield from self._elements(given)
         else:
-            raise NotFound(f"Dataset.{stage} isn't gone through a second time")
+            raise NotFound(f"Dataset.{stage} isn't run a second time")
 
     def _source(self, dataset: Any) -> Iterator[_Element]:
         for element in dataset:
             if time.monotonic() > self._end:
-                raise NotFound("it has more elements than can be gone through soon")
+                raise NotFound("it has more elements than can be searched in a short time")
             tensors = structure.to_tensor_list(dataset.element_spec, element)
             is_bad = bad_places(tensors)
             yield _Element(tensors, Maker(dataset, None, None, (), (), tensors) if is_bad else None)

@@ -77,7 +77,7 @@ class CallStepper(RecordedRun):
             )
         if any(len(step.members) > 1 for step in self.steps):
             yield (
-                "A loop or a branch is one step: what is inside can be looked at, and not be "
+                "A loop or a branch is one step: its inner tensors can be looked at, but not "
                 "overridden."
             )
         if self._call.known.is_compiled:
@@ -178,12 +178,14 @@ class CallStepper(RecordedRun):
     def _check_changeable(self) -> None:
         call = self._call
         if self._layout.refusal:
-            raise UserError(f"This call can only be gone through: {self._layout.refusal}.")
+            raise UserError(
+                f"This call can be stepped through, but not changed: {self._layout.refusal}."
+            )
         kept = [unit.step.node for unit in self._layout.units if unit.keeps]
         if call.error is not None and kept:
             raise UserError(
-                f"The call has failed, and what {kept[0]} gave is lost with it: nothing in it can "
-                "be computed anew."
+                f"The call has failed, and the result of {kept[0]} is lost with it: nothing in the "
+                "call can be recomputed."
             )
 
     def _overridable(self, tensor_name: str) -> tuple[np.dtype[Any], Sequence[int | None] | None]:
@@ -197,7 +199,7 @@ class CallStepper(RecordedRun):
         self._check_changeable()
         source = layout.sources[tensor_name]
         if not holdable(dtypes.as_dtype(source.dtype)):
-            raise UserError(f"{tensor_name} is a handle, which no array can stand for.")
+            raise UserError(f"{tensor_name} is a handle: an array can't replace it.")
         self.check_unread(tensor_name)
         return np.dtype(dtypes.as_dtype(source.dtype).as_numpy_dtype), self.shape(tensor_name)
 

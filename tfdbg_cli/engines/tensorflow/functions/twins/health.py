@@ -1,7 +1,7 @@
 """Which tensors of a function have a nan or an infinity in them, told by the function itself.
 
-A sum of a tensor's elements is no number if one of them isn't. (It may also be too large for one,
-which somebody finds out who looks.) It is made of as few tensors as will do.
+The sum of a tensor's elements isn't finite if one of them isn't. (The sum may also overflow; a look
+at the elements finds that out.) Sums are made of as few tensors as possible.
 """
 
 from __future__ import annotations
