@@ -220,7 +220,13 @@ def _then(
     if known and is_update:
         return known  # the update needs weights that aren't kept
     gone = f"{outcome.unknown} ({outcome.why})"
-    return f"{known}, up to {gone}" if known else f"clean up to {gone}"
+    if not known:
+        return f"clean up to {gone}"
+    if "backward" in phases:
+        return f"clean to the loss, gradients up to {gone}"
+    if _phase(nodes, outcome.unknown) == "backward":
+        return "clean to the loss; the gradients weren't computed again"
+    return f"clean to the loss, up to {gone}"
 
 
 def _phase(nodes: Mapping[str, Node], name: str) -> str:
