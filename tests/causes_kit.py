@@ -15,7 +15,7 @@ __all__ = ["Told", "cases_of", "reason_of", "told"]
 
 #: What the programs print before a case.
 MARK = "case: "
-_FROM_OUTSIDE = "it came in|it reads|the number|not by the inputs"
+_FROM_OUTSIDE = "it came in|it reads|the number|not from the inputs"
 
 
 class Told:

@@ -124,4 +124,4 @@ def test_an_input_that_does_not_give_the_result_again_is_no_reason(
     path = tmp_path / "overwritten.py"
     path.write_text(_OVERWRITTEN)
     done = programs.debugged("--batch", "-c", "run -f has_inf_or_nan", path)
-    assert reason_of(done.out).startswith("not by the inputs as they are below"), done.out
+    assert reason_of(done.out).startswith("not from the inputs shown below"), done.out
