@@ -138,7 +138,7 @@ def _between(place: int, low: float, high: float, situation: Situation) -> Candi
 
 def _plus(place: int, number: float, situation: Situation) -> Candidate:
     """A small number added to an input, away from 0."""
-    of = {1: "the divisor"}.get(place, "x") if situation.meaning == "div" else "x"
+    of = "the divisor" if place else "x"
     return Candidate(
         f"{number_text(number)} added to {of} of {situation.node.op_type.rstrip('_')}",
         Change(situation.node.name, _at(place, lambda x: x + number)),
@@ -250,6 +250,8 @@ def _division(situation: Situation) -> Iterator[Candidate]:
         yield _low(0, _small(situation), situation)
     elif situation.meaning in ("div", "pow"):
         yield _plus(0, _small(situation), situation)
+    elif situation.meaning == "addcdiv":
+        yield _plus(2, _small(situation), situation)
 
 
 def _where_zero(situation: Situation) -> Candidate:
@@ -275,6 +277,8 @@ def _norm(situation: Situation) -> Iterator[Candidate]:
 def _eps(situation: Situation) -> Iterator[Candidate]:
     if situation.meaning == "div" and len(situation.node.inputs) == 2:
         yield _plus(1, 1e-4, situation)
+    elif situation.meaning == "addcdiv":
+        yield _plus(2, 1e-4, situation)
     yield from _cast(situation)
 
 

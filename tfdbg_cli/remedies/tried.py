@@ -174,7 +174,7 @@ def _before(trial: Trial, outcome: Outcome, node: Node) -> dict[str, Any]:
 
 
 def _loss(dump: Dump, outcome: Outcome, nodes: Mapping[str, Node]) -> tuple[str, float] | None:
-    """The number that the forward pass ends with: one that is handed over, or the last of all."""
+    """The number that the forward pass ends with, and hands over."""
     numbers: dict[str, float] = {}
     later: set[str] = set()  # nodes that gradients lead to
     for tensor, value in outcome.values.items():
@@ -187,8 +187,13 @@ def _loss(dump: Dump, outcome: Outcome, nodes: Mapping[str, Node]) -> tuple[str,
     info = dump.run_info()
     ends: set[str] = set()
     if info is not None:
-        ends = {*(info.results or ()), *info.outputs.values(), *info.fetches}
-    found = next((each for each in numbers if each in ends), next(reversed(numbers), ""))
+        ends = {name for name, is_result in (info.results or {}).items() if is_result}
+        others = (*info.outputs.values(), *info.fetches, *(f"{each}:0" for each in info.fetches))
+        ends = ends or {*others}
+    # Where nobody says what the run hands over, it is the last number.
+    found = next((each for each in numbers if each in ends), "")
+    if not ends and numbers:
+        found = [*numbers][-1]
     return (found, numbers[found]) if found else None
 
 
