@@ -227,10 +227,8 @@ def _then(
     gone = f"{outcome.unknown} ({outcome.why})"
     if not known:
         return f"clean up to {gone}"
-    if "backward" in phases:
-        return f"clean to the loss, gradients up to {gone}"
     if _phase(nodes, outcome.unknown) == "backward":
-        return "clean to the loss; the gradients weren't computed again"
+        return "clean to the loss; the gradients weren't all computed again"
     return f"clean to the loss, up to {gone}"
 
 
