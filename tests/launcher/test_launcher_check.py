@@ -44,7 +44,7 @@ def program(runner):
 
 def said(done):
     """What the debugger has said of the check."""
-    return [note for note in done.notes if "check" in note]
+    return [note for note in done.notes if re.search(r"\bcheck\b", note)]
 
 
 def test_the_first_hit_ends_the_program(runner, program):

@@ -320,7 +320,7 @@ def test_a_block_is_entered_once(model):
     t = tfdbg_cli.trace(model.sess, model.total, model.feed)
     with t:
         pass
-    with pytest.raises(tfdbg_cli.tracing.errors.TraceError, match="entered once"), t:
+    with pytest.raises(tfdbg_cli.tracing.errors.TraceError, match="entered only once"), t:
         pass
 
 

@@ -17,7 +17,7 @@ def test_the_example_is_stopped_at_the_logarithm_stepped_back_and_mended():
         "8",
     )
     assert done.status == 0, done.err
-    assert done.err.count("\n") == 1 and "only the outputs are looked at" in done.err
+    assert done.err.count("\n") == 1 and "only the outputs are checked" in done.err
     shown = screens(done.out)
     said = "\n".join(shown["why -f has_inf_or_nan"])
     assert "It began in [log] log:0" in said
