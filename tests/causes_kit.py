@@ -11,7 +11,7 @@ import pytest
 from causes_cases import CASES, LOCAL, Case
 from program_server import Programs
 
-__all__ = ["Told", "cases_of", "reason_of", "told"]
+__all__ = ["Told", "cases_of", "reason_of", "told", "write_cases"]
 
 #: What the programs print before a case.
 MARK = "case: "
@@ -79,6 +79,23 @@ def told(programs: Programs, folder: Path, engine: str, text: str, *commands: st
             a function of ``w`` and ``bad``, or, for ONNX, a text.
         commands: before the first case.
     """
+    path, count = write_cases(folder, engine, text)
+    commands = (*commands, *("run -f has_inf_or_nan",) * count)
+    options = [part for command in commands for part in ("-c", command)]
+    done = programs.debugged("--batch", *options, path)
+    for trouble in ("Traceback", "the debugger failed", "Error in the debugger"):
+        assert trouble not in done.err + done.out, done.err
+    return Told(engine, done.out)
+
+
+def write_cases(folder: Path, engine: str, text: str) -> tuple[Path, int]:
+    """A program of all cases that an engine can compute, and how many these are.
+
+    Args:
+        folder: where to write it.
+        engine: whose words to take.
+        text: as `told` takes it.
+    """
     before = "" if engine == "onnx" else "lambda w, bad: "
     ways = [(each.name, getattr(each, engine)) for each in (*CASES, *LOCAL)]
     written = [
@@ -88,12 +105,7 @@ def told(programs: Programs, folder: Path, engine: str, text: str, *commands: st
     ]
     path = folder / f"causes_{engine}.py"
     path.write_text(text.replace("{cases}", "".join(written)))
-    commands = (*commands, *("run -f has_inf_or_nan",) * len(written))
-    options = [part for command in commands for part in ("-c", command)]
-    done = programs.debugged("--batch", *options, path)
-    for trouble in ("Traceback", "the debugger failed", "Error in the debugger"):
-        assert trouble not in done.err + done.out, done.err
-    return Told(engine, done.out)
+    return path, len(written)
 
 
 def reason_of(out: str) -> str:

@@ -25,12 +25,18 @@ ENGINES = {
 }
 
 
-def remedies(engine: str) -> Iterator[tuple[str, str]]:
-    """The reasons of an engine's cases, and their remedies."""
-    path, modules = ENGINES[engine]
+def program_of(engine: str) -> str:
+    """The program that computes an engine's cases, with ``{cases}`` where they are to stand."""
+    path, _ = ENGINES[engine]
     sys.path.insert(0, str((ROOT / "engines" / path).parent))
     module = importlib.import_module(path.rpartition("/")[2])
-    text = getattr(module, "_PROGRAM", "") or module._BOTH + module._FUNCTION
+    return str(getattr(module, "_PROGRAM", "") or module._BOTH + module._FUNCTION)
+
+
+def remedies(engine: str) -> Iterator[tuple[str, str]]:
+    """The reasons of an engine's cases, and their remedies."""
+    _, modules = ENGINES[engine]
+    text = program_of(engine)
     commands = ("config set level values",) if engine == "torch" else ()
     with tempfile.TemporaryDirectory() as folder:
         programs = Programs(environment(Path(folder)), modules)
