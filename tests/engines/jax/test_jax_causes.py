@@ -56,5 +56,5 @@ def test_nothing_began(answers: Told, case: Case) -> None:
     answers.check_local(case)
 
 
-def test_remedies_make_most_of_them_clean(broken: Told) -> None:
-    broken.check_remedies()
+def test_remedies_make_most_of_them_clean(answers: Told) -> None:
+    answers.check_remedies()

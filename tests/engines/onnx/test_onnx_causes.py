@@ -68,5 +68,5 @@ def test_nothing_began(answers: Told, case: Case) -> None:
     answers.check_local(case)
 
 
-def test_remedies_make_most_of_them_clean(session_of: Told) -> None:
-    session_of.check_remedies()
+def test_remedies_make_most_of_them_clean(answers: Told) -> None:
+    answers.check_remedies()
