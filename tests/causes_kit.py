@@ -53,7 +53,7 @@ class Told:
             out = self._parts.get(case.name, "")
             if "It began in " not in out or not (said := reason_of(out)):
                 continue
-            remedy = re.search(r"^Tried: (.*?)  fix$", out, re.MULTILINE)
+            remedy = re.search(r"^Tried: (.*: clean to the .*)  fix$", out, re.MULTILINE)
             if not re.match(_FROM_OUTSIDE, said):
                 found.append((said, remedy[1] if remedy else ""))
         return found

@@ -185,14 +185,14 @@ class Trial:
         outcome = self._outcome
         for slot, value in enumerate(found):
             name = f"{node.name}:{slot}"
-            if not outcome.bad and has_nonfinite(value) and not self._is_meant(node, name):
+            if not outcome.bad and has_nonfinite(value) and not self._is_meant(node):
                 outcome.bad, outcome.bad_value = name, value
             if slot < len(made) and made[slot] is not None and _same(made[slot], value):
                 continue
             outcome.values[name] = value
             self._left -= value.nbytes
 
-    def _is_meant(self, node: Node, name: str) -> bool:
+    def _is_meant(self, node: Node) -> bool:
         """Whether the program itself writes down what is bad here: a mask of infinities."""
         return node.op_type in self._lineage.roles.placing and not any(
             has_nonfinite(self._outcome.values[each])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,12 +24,14 @@ from tfdbg_cli.remedies.candidates import Candidate, Situation, candidates
 from tfdbg_cli.remedies.edits import Edit, edited
 from tfdbg_cli.remedies.trial import Outcome, Trial, difference
 
-__all__ = ["AT_A_STOP", "Tried", "tried"]
+__all__ = ["Tried", "tried", "tried_at_stop"]
 
 # What has a gradient that is computed of its result.
 _POLES = ("sqrt", "rsqrt", "pow")
-#: Seconds for all remedies where nobody has asked for them.
-AT_A_STOP = 0.3
+# Seconds for all remedies where nobody has asked for them.
+_AT_A_STOP = 0.3
+# Of stops: several parts of a screen, and a report, tell the same.
+_known: weakref.WeakKeyDictionary[Dump, dict[int, list[Tried]]] = weakref.WeakKeyDictionary()
 
 
 @dataclass
@@ -38,7 +41,8 @@ class Tried:
     Attributes:
         candidate: the remedy.
         outcome: what is other with it.
-        is_clean: nothing that was computed is bad any more, and the op could be computed.
+        helps: nothing that was computed again is bad.
+        is_clean: that holds to the end of the forward pass, all of which was computed again.
         then: that in words.
         loss: tensor and value of the number that the run ends with; ``None``: it isn't computed
             from the op, or isn't known.
@@ -50,6 +54,7 @@ class Tried:
 
     candidate: Candidate
     outcome: Outcome
+    helps: bool
     is_clean: bool
     then: str
     loss: tuple[str, float] | None
@@ -84,6 +89,21 @@ class Tried:
             "file": self.frame.file if self.frame is not None and is_placed else "",
             "line": self.frame.line if self.frame is not None and is_placed else 0,
         }
+
+
+def tried_at_stop(dump: Dump, begin: Datum) -> list[Tried]:
+    """`tried` in `_AT_A_STOP` seconds, once for each tensor; the values aren't kept.
+
+    Args:
+        dump: of the run.
+        begin: the tensor in which it began.
+    """
+    known = _known.setdefault(dump, {})
+    if id(begin) not in known:
+        known[id(begin)] = tried(dump, begin, _AT_A_STOP)
+        for each in known[id(begin)]:
+            each.outcome.values.clear()
+    return known[id(begin)]
 
 
 def tried(dump: Dump, begin: Datum, seconds: float) -> list[Tried]:
@@ -128,7 +148,7 @@ def _tried(dump: Dump, begin: Datum, deadline: float) -> list[Tried]:
         lineage.roles.computes,
     )
     found = (_try(lineage, trial, situation, each) for each in candidates(situation))
-    return sorted(filter(None, found), key=lambda each: not each.is_clean)
+    return sorted(filter(None, found), key=lambda each: (not each.is_clean, not each.helps))
 
 
 def _try(
@@ -140,8 +160,7 @@ def _try(
         pass_on(error)
         return None
     dump, node = lineage.dump, situation.node
-    is_known = bool(outcome.count)
-    is_clean = is_known and not outcome.bad
+    helps = bool(outcome.count) and not outcome.bad
     nodes = lineage.graph.nodes if lineage.graph is not None else {}
     loss = _loss(dump, outcome, nodes)
     before = _before(trial, outcome, node)
@@ -149,10 +168,13 @@ def _try(
         before, {name: value for name, value in outcome.values.items() if name in before}
     )
     frame = own_frame(node.frames or ())
+    is_later = bool(_phase(nodes, outcome.unknown)) or _writes(lineage, outcome.unknown)
+    is_whole = not outcome.unknown or (loss is not None and is_later)
     return Tried(
         candidate,
         outcome,
-        is_clean,
+        helps,
+        helps and is_whole,
         _then(lineage, node, outcome, loss),
         loss,
         changed,
@@ -218,11 +240,8 @@ def _then(
         known = "clean to the loss, gradients too" if "backward" in phases else "clean to the loss"
     if not outcome.unknown:
         return known or "clean to the end of the run"
-    other = nodes.get(outcome.unknown)
-    is_update = _phase(nodes, outcome.unknown) == "optimizer" or (
-        other is not None and lineage.roles.writing.match(other.op_type) is not None
-    )
-    if known and is_update:
+    is_update = _phase(nodes, outcome.unknown) == "optimizer"
+    if known and (is_update or _writes(lineage, outcome.unknown)):
         return known  # the update needs weights that aren't kept
     gone = f"{outcome.unknown} ({outcome.why})"
     if not known:
@@ -230,6 +249,12 @@ def _then(
     if _phase(nodes, outcome.unknown) == "backward":
         return "clean to the loss; the gradients weren't all computed again"
     return f"clean to the loss, up to {gone}"
+
+
+def _writes(lineage: TensorLineage, name: str) -> bool:
+    """Whether a node writes to a variable."""
+    node = lineage.graph.nodes.get(name) if lineage.graph is not None else None
+    return node is not None and lineage.roles.writing.match(node.op_type) is not None
 
 
 def _phase(nodes: Mapping[str, Node], name: str) -> str:

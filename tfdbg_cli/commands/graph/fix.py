@@ -102,7 +102,7 @@ def _table(dump: Dump, begin: Datum, found: Sequence[Tried]) -> list[Line]:
         ),
     ]
     for number, (each, row) in enumerate(zip(found, rows, strict=True), 1):
-        role = "success" if each.is_clean else "error"
+        role = "success" if each.helps else "error"
         lines.append(
             line(
                 (f"{number}  ", "link", f"fix {number}"),
@@ -124,7 +124,7 @@ def _page(dump: Dump, chosen: Tried) -> list[Line]:
     outcome = chosen.outcome
     lines = [
         line(("Change: ", "bold"), chosen.text),
-        line(("Then:   ", "bold"), (chosen.then, "success" if chosen.is_clean else "error")),
+        line(("Then:   ", "bold"), (chosen.then, "success" if chosen.helps else "error")),
     ]
     if chosen.loss is not None:
         lines.append(line(("Loss:   ", "bold"), f"{chosen.loss[1]:.6g}  ({chosen.loss[0]})"))

@@ -21,7 +21,7 @@ from tfdbg_cli.filters.cause_ops import forward_node
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage, inputs_of
 from tfdbg_cli.filters.origins import absorbed_by, began_here, came_in, origin_of_nonfinite
-from tfdbg_cli.remedies.tried import AT_A_STOP, tried
+from tfdbg_cli.remedies.tried import tried_at_stop
 
 __all__ = ["as_page", "first_origin", "passing", "spread_to", "verdict"]
 
@@ -264,8 +264,8 @@ class _Verdict:
 
     def remedy(self) -> Iterator[Line]:
         """The first remedy that makes the run clean, where one was found in a moment."""
-        found = tried(self._dump, self._begin, AT_A_STOP)
-        if found and found[0].is_clean:
+        found = tried_at_stop(self._dump, self._begin)
+        if found and found[0].helps:
             first = found[0]
             loss = f", loss {first.loss[1]:.5g}" if first.loss is not None else ""
             yield line(

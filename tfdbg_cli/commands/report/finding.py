@@ -24,7 +24,7 @@ from tfdbg_cli.dumps.graph import Graph, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
-from tfdbg_cli.remedies.tried import AT_A_STOP, tried
+from tfdbg_cli.remedies.tried import tried_at_stop
 from tfdbg_cli.tensors.badness import find_bad
 
 __all__ = ["VERSION", "Finding", "find_in", "head"]
@@ -208,7 +208,7 @@ def _describe(finding: Finding, dump: Dump, begin: Datum, *, is_origin: bool) ->
         finding.advice = printable(cause.advice)
         finding.reason = {"kind": cause.kind, "text": printable(cause.text)}
         finding.reason["elements"] = _elements(dump, begin)
-        finding.fixes = [each.record() for each in tried(dump, begin, AT_A_STOP)]
+        finding.fixes = [each.record() for each in tried_at_stop(dump, begin)]
     if node is not None:
         frame = own_frame((forward_of(graph, node) or node).frames or ())
         if frame is not None:
