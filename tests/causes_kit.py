@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,17 +20,32 @@ _FROM_OUTSIDE = "it came in|it reads|the number|not from the inputs"
 
 
 class Told:
-    """What was said of each case of a program.
+    """What is said of each case of a program.
 
     Args:
+        programs: runs it.
         engine: whose words the program has.
-        out: what the debugger has printed, with the `MARK` of each case before it.
+        program: its file.
+        before: commands before the first case.
     """
 
-    def __init__(self, engine: str, out: str) -> None:
-        self._engine = engine
-        parts = re.split(rf"^{MARK}(.*)$", out, flags=re.MULTILINE)
-        self._parts = dict(zip(parts[1::2], parts[2::2], strict=True))
+    def __init__(
+        self, programs: Programs, engine: str, program: Path, before: Sequence[str]
+    ) -> None:
+        self._programs, self._engine, self._before = programs, engine, before
+        self._program = program
+        self._parts = self._debugged("run -f has_inf_or_nan", "fix --json")
+
+    def _debugged(self, *commands: str) -> dict[str, str]:
+        """What is printed of each case if each is answered with some commands."""
+        count = self._program.read_text().count("\n    (")
+        commands = (*self._before, *commands * count)
+        options = [part for command in commands for part in ("-c", command)]
+        done = self._programs.debugged("--batch", *options, self._program)
+        for trouble in ("Traceback", "the debugger failed", "Error in the debugger"):
+            assert trouble not in done.err + done.out, done.err
+        parts = re.split(rf"^{MARK}(.*)$", done.out, flags=re.MULTILINE)
+        return dict(zip(parts[1::2], parts[2::2], strict=True))
 
     def check(self, case: Case) -> None:
         """What is said of a case is what is to be said of it."""
@@ -39,9 +55,23 @@ class Told:
         assert re.match(expected, said), out
 
     def check_remedies(self) -> None:
-        """For nine of ten reasons that have remedies, one of them makes the run clean."""
+        """For nine of ten reasons one remedy makes the run clean, and so does its patch."""
         tried = self.remedies()
         assert sum(bool(each) for _, each in tried) >= 0.9 * len(tried), tried
+        text = self._program.read_text()
+        patched = {}
+        for name, part in self._parts.items():
+            patches = [each["patch"] for each in _fixes(part) if each["clean"] and each["patch"]]
+            if patches:
+                before, after = re.findall(r"^[-+](?![-+]{2} )(.*)$", patches[0], re.MULTILINE)
+                assert f"\n{before}\n" in text, patches[0]
+                text = text.replace(f"\n{before}\n", f"\n{after}\n")
+                patched[name] = after
+        assert patched or self._engine == "onnx"  # models have no lines
+        self._program.write_text(text)
+        parts = self._debugged("run -f has_inf_or_nan")
+        for name, line in patched.items():
+            assert "It began in" not in parts[name], (line, parts[name])
 
     def remedies(self) -> list[tuple[str, str]]:
         """The reason of each case, and the remedy that was tried with success; empty: none was.
@@ -53,9 +83,9 @@ class Told:
             out = self._parts.get(case.name, "")
             if "It began in " not in out or not (said := reason_of(out)):
                 continue
-            remedy = re.search(r"^Tried: (.*: clean to the .*)  fix$", out, re.MULTILINE)
+            clean = [each["change"] for each in _fixes(out) if each["clean"]]
             if not re.match(_FROM_OUTSIDE, said):
-                found.append((said, remedy[1] if remedy else ""))
+                found.append((said, next(iter(clean), "")))
         return found
 
     def check_local(self, case: Case) -> None:
@@ -66,6 +96,12 @@ class Told:
 def cases_of(engine: str, cases: Sequence[Case] = CASES) -> list[Any]:
     """The cases that an engine has a way to compute, for `pytest.mark.parametrize`."""
     return [pytest.param(each, id=each.name) for each in cases if getattr(each, engine)]
+
+
+def _fixes(out: str) -> list[dict[str, Any]]:
+    """What ``fix --json`` has printed."""
+    lines = (each.strip() for each in out.splitlines())
+    return [json.loads(each) for each in lines if each.startswith('{"change"')]
 
 
 def told(programs: Programs, folder: Path, engine: str, text: str, *commands: str) -> Told:
@@ -79,17 +115,11 @@ def told(programs: Programs, folder: Path, engine: str, text: str, *commands: st
             a function of ``w`` and ``bad``, or, for ONNX, a text.
         commands: before the first case.
     """
-    path, count = write_cases(folder, engine, text)
-    commands = (*commands, *("run -f has_inf_or_nan",) * count)
-    options = [part for command in commands for part in ("-c", command)]
-    done = programs.debugged("--batch", *options, path)
-    for trouble in ("Traceback", "the debugger failed", "Error in the debugger"):
-        assert trouble not in done.err + done.out, done.err
-    return Told(engine, done.out)
+    return Told(programs, engine, write_cases(folder, engine, text), commands)
 
 
-def write_cases(folder: Path, engine: str, text: str) -> tuple[Path, int]:
-    """A program of all cases that an engine can compute, and how many these are.
+def write_cases(folder: Path, engine: str, text: str) -> Path:
+    """A program of all cases that an engine can compute.
 
     Args:
         folder: where to write it.
@@ -105,7 +135,7 @@ def write_cases(folder: Path, engine: str, text: str) -> tuple[Path, int]:
     ]
     path = folder / f"causes_{engine}.py"
     path.write_text(text.replace("{cases}", "".join(written)))
-    return path, len(written)
+    return path
 
 
 def reason_of(out: str) -> str:

@@ -12,8 +12,9 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.tensors.program_names import resolve_program_name
-from tfdbg_cli.commands.units import near_path, node_menu
+from tfdbg_cli.commands.units import node_menu
 from tfdbg_cli.common.documents import TextDocument, line
+from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.elements import parse_execution, parse_tensor_name
 from tfdbg_cli.dumps.sources import own_frame
 

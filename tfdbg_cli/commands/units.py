@@ -7,12 +7,9 @@ __all__ = [
     "device_text",
     "execution_word",
     "has_debug_ops",
-    "near_path",
     "node_menu",
     "watch_name",
 ]
-
-import os
 
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import MenuItem
@@ -29,15 +26,6 @@ def bytes_text(count: int, unit: str = "") -> str:
             return f"{count}{unit}" if not suffix else f"{value:.2f}{suffix}{unit}"
         value /= 1024
     raise AssertionError
-
-
-def near_path(path: str) -> str:
-    """A path as it is seen from the working directory; one outside of it as it is."""
-    try:
-        relative = os.path.relpath(path)
-    except (OSError, ValueError):  # the folder is gone; another drive
-        return path
-    return os.path.normpath(path) if relative.startswith("..") else relative
 
 
 def has_debug_ops(info: RunInfo | None) -> bool:

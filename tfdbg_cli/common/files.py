@@ -13,7 +13,7 @@ from typing import IO
 
 from tfdbg_cli.common.errors import UserError, one_line
 
-__all__ = ["RefusedError", "lines_of", "open_at_once", "read_plain", "replacing"]
+__all__ = ["RefusedError", "lines_of", "near_path", "open_at_once", "read_plain", "replacing"]
 
 
 @contextlib.contextmanager
@@ -95,3 +95,12 @@ def lines_of(path: str) -> list[str]:
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or one_line(error)
         raise UserError(f"{path} can't be read: {why}.") from None
+
+
+def near_path(path: str) -> str:
+    """A path as it is seen from the working directory; one outside of it as it is."""
+    try:
+        relative = os.path.relpath(path)
+    except (OSError, ValueError):  # the folder is gone; another drive
+        return path
+    return os.path.normpath(path) if relative.startswith("..") else relative

@@ -27,6 +27,7 @@ class Situation(NamedTuple):
         dtype: of its result.
         value: gives a tensor of the run by its name; raises `CannotRedo`.
         computes: op type -> meaning.
+        spelling: as `EngineTraits.spelling`.
     """
 
     kind: str
@@ -36,11 +37,19 @@ class Situation(NamedTuple):
     dtype: str
     value: Callable[[str], Any]
     computes: Callable[[str], str]
+    spelling: Mapping[str, str]
 
     def maker(self, place: int) -> Node | None:
         """The node that made an input."""
         names = self.node.inputs
         return self.graph.nodes.get(node_name_of(names[place])) if place < len(names) else None
+
+    def is_written_as_int(self, place: int) -> bool:
+        """Whether an input is floating point only because the op's call has cast whole numbers."""
+        maker = self.maker(place)
+        if maker is None or not maker.inputs or self.computes(maker.op_type) != "cast":
+            return False
+        return bool(self.value(maker.inputs[0]).dtype.kind in "biu")
 
 
 class Candidate(NamedTuple):
@@ -104,10 +113,30 @@ def number_text(number: float) -> str:
     return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
 
 
+def _called(
+    place: int, situation: Situation, edit: str, numbers: tuple[float, ...], otherwise: str
+) -> str:
+    """An op of one input ``x``, with a change of that in the engine's own words, if it has any.
+
+    Args:
+        place: of the input.
+        situation: that the change is for.
+        edit: one of `EngineTraits.spelling`.
+        numbers: that it takes.
+        otherwise: what is said of the input where there are none.
+    """
+    op = situation.node.op_type.rstrip("_")
+    spelling = situation.spelling.get(edit, "")
+    if not spelling or len(situation.node.inputs) > 1:
+        first = "first input" if len(situation.node.inputs) > 1 else "input"
+        return f"the {'divisor' if place else first} of {op} {otherwise}"
+    return f"{op}({spelling.format(*map(number_text, numbers), x='x')})"
+
+
 def _low(place: int, low: float, situation: Situation) -> Candidate:
     """An input kept at a number or above."""
     return Candidate(
-        f"{situation.node.op_type.rstrip('_')}(x.clamp(min={number_text(low)}))",
+        _called(place, situation, "low", (low,), f"kept at {number_text(low)} or above"),
         Change(
             situation.node.name,
             _at(place, lambda x: np.maximum(x, low)),
@@ -124,11 +153,11 @@ def _between(place: int, low: float, high: float, situation: Situation) -> Candi
         x = given[place].astype(np.float64)
         return np.asarray((x >= low) & (x <= high))
 
-    low_text = "" if low == -np.inf else f"min={low:g}, "
     name = "low" if high == np.inf else "high" if low == -np.inf else "between"
     numbers = tuple(each for each in (low, high) if np.isfinite(each))
+    text = " and ".join(map(number_text, numbers))
     return Candidate(
-        f"{situation.node.op_type.rstrip('_')}(x.clamp({low_text}max={high:g}))",
+        _called(place, situation, name, numbers, f"clipped at {text}"),
         Change(situation.node.name, _at(place, lambda x: np.clip(x, low, high)), passes),
         place,
         name,
@@ -136,13 +165,15 @@ def _between(place: int, low: float, high: float, situation: Situation) -> Candi
     )
 
 
-def _plus(place: int, number: float, situation: Situation) -> Candidate:
+def _plus(
+    place: int, number: float, situation: Situation, argument: int | None = None
+) -> Candidate:
     """A small number added to an input, away from 0."""
-    of = "the divisor" if place else "x"
+    of = "the divisor" if argument or place else "x"
     return Candidate(
         f"{number_text(number)} added to {of} of {situation.node.op_type.rstrip('_')}",
         Change(situation.node.name, _at(place, lambda x: x + number)),
-        place,
+        place if argument is None else argument,
         "add",
         (number,),
     )
@@ -248,7 +279,9 @@ def _division(situation: Situation) -> Iterator[Candidate]:
     elif situation.meaning in ("reciprocal", "rsqrt"):
         yield _plus(0, _small(situation), situation)
         yield _low(0, _small(situation), situation)
-    elif situation.meaning in ("div", "pow"):
+    elif situation.meaning == "div":  # the other number isn't a tensor
+        yield _plus(0, _small(situation), situation, argument=1)
+    elif situation.meaning == "pow":
         yield _plus(0, _small(situation), situation)
     elif situation.meaning == "addcdiv":
         yield _plus(2, _small(situation), situation)

@@ -7,6 +7,8 @@ import difflib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from tfdbg_cli.common.files import near_path
+from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT
 from tfdbg_cli.remedies.candidates import number_text
 
 __all__ = ["Edit", "edited"]
@@ -21,22 +23,26 @@ class Edit(NamedTuple):
     """A change of one place in a source file.
 
     Attributes:
-        before, after: the expression.
-        lines: of the whole file, with the change.
+        after: the expression, with the change.
+        lines: of the whole file, without it.
+        changed: the line of it that is another one, from 0, and its text.
     """
 
-    before: str
     after: str
-    lines: list[str]
+    lines: Sequence[str]
+    changed: tuple[int, str]
 
-    def diff(self, file: str, lines: Sequence[str]) -> list[str]:
+    def diff(self, file: str) -> list[str]:
         """The change as a unified diff.
 
         Args:
-            file: the name in its head.
-            lines: of the file without it.
+            file: its path.
         """
-        return list(difflib.unified_diff(lines, self.lines, f"a/{file}", f"b/{file}", lineterm=""))
+        place, text = self.changed
+        whole = [*self.lines]
+        whole[place] = text
+        name = near_path(file).lstrip("/")
+        return list(difflib.unified_diff(self.lines, whole, f"a/{name}", f"b/{name}", lineterm=""))
 
 
 def edited(
@@ -58,7 +64,7 @@ def edited(
         numbers: those.
 
     Returns:
-        ``None``: the line has no such call, or several, or isn't Python.
+        ``None``: the line has no such call, or several, or a number there, or isn't Python.
     """
     try:
         tree = ast.parse("\n".join(lines))
@@ -68,9 +74,9 @@ def edited(
     if len(calls) != 1:
         return None
     call, arguments = calls[0]
-    if argument >= len(arguments) or arguments[argument].lineno != arguments[argument].end_lineno:
+    place = arguments[argument] if argument < len(arguments) else None
+    if place is None or place.lineno != place.end_lineno or isinstance(place, ast.Constant):
         return None
-    place = arguments[argument]
     text = lines[place.lineno - 1].encode()
     old = text[place.col_offset : place.end_col_offset].decode()
     is_whole = isinstance(place, _SIMPLE) or not spelling.startswith("{x}")
@@ -82,14 +88,10 @@ def edited(
     if is_operand and "+" in spelling and around != "()":
         new = f"({new})"
     changed = text[: place.col_offset].decode() + new + text[place.end_col_offset :].decode()
-    whole = [*lines]
-    whole[place.lineno - 1] = changed
-    before, after = old, new
     if call.lineno == call.end_lineno:
         end = len(text) - (call.end_col_offset or 0)
-        before = text[call.col_offset : len(text) - end].decode()
-        after = changed.encode()[call.col_offset : len(changed.encode()) - end].decode()
-    return Edit(before, after, whole)
+        new = changed.encode()[call.col_offset : len(changed.encode()) - end].decode()
+    return Edit(new, lines, (place.lineno - 1, changed))
 
 
 def _calls(
@@ -97,12 +99,8 @@ def _calls(
 ) -> Iterator[tuple[ast.Call | ast.BinOp, list[ast.expr]]]:
     """The calls on a line that are of a function, each with its arguments."""
     operators = tuple(_OPERATORS[each] for each in names if each in _OPERATORS)
-    modules = {
-        (each.asname or each.name).partition(".")[0]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for each in node.names
-    }
+    modules = _modules(tree)
+    takes_one = not BY_ELEMENT.isdisjoint(names) and BINARY.isdisjoint(names)
     for node in ast.walk(tree):
         if not isinstance(node, ast.expr) or not node.lineno <= line <= (node.end_lineno or 0):
             continue
@@ -116,8 +114,22 @@ def _calls(
                 continue
             if not isinstance(function, ast.Attribute) or _root(function) in modules:
                 yield node, node.args
-            else:  # a method of the tensor
+            elif not (node.args and takes_one):  # a method of the tensor
                 yield node, [function.value, *node.args]
+
+
+def _modules(tree: ast.AST) -> set[str]:
+    """The names of a file that are imported, or given to what is: ``tf = tensorflow.compat.v1``."""
+    names: set[str] = set()
+    given: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(each.asname or each.name).partition(".")[0] for each in node.names}
+        elif isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name):
+            given[target.id] = _root(node.value)
+    while found := {name for name, root in given.items() if root in names} - names:
+        names |= found
+    return names
 
 
 def _root(node: ast.expr) -> str:

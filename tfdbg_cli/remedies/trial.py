@@ -332,7 +332,10 @@ class Trial:
     def _from_inputs(self, name: str, depth: int) -> Any:
         node = self._graph.nodes.get(node_name_of(name))
         slot = int(name.rpartition(":")[2]) if name.rpartition(":")[2].isdigit() else 0
-        if node is None or not node.inputs or depth <= 0 or self._dump.redo is None:
+        is_made = node is not None and (
+            node.inputs or node.op_type in self._lineage.roles.placing  # written in the graph
+        )
+        if node is None or not is_made or depth <= 0 or self._dump.redo is None:
             raise CannotRedo(f"{name} isn't in the dump")
         given = [self._before(node, each, depth - 1) for each in node.inputs]
         found = self._dump.redo(node.name, given, self._made(node))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import weakref
 from collections.abc import Mapping
@@ -78,7 +79,7 @@ class Tried:
 
     def record(self) -> dict[str, Any]:
         """The structure of docs/json.md."""
-        is_placed = self.frame is not None and self.edit is not None
+        is_placed = self.edit is not None
         return {
             "change": self.text,
             "then": self.then,
@@ -88,7 +89,15 @@ class Tried:
             "largest_change": self.largest,
             "file": self.frame.file if self.frame is not None and is_placed else "",
             "line": self.frame.line if self.frame is not None and is_placed else 0,
+            "patch": "\n".join((*self.diff, "")),
         }
+
+    @property
+    def diff(self) -> list[str]:
+        """The lines of a patch for ``patch -p1``; empty: there is none."""
+        if self.edit is None or self.frame is None:
+            return []
+        return self.edit.diff(self.frame.file)
 
 
 def tried_at_stop(dump: Dump, begin: Datum) -> list[Tried]:
@@ -146,6 +155,7 @@ def _tried(dump: Dump, begin: Datum, deadline: float) -> list[Tried]:
         made[0].dtype if made else begin.dtype,
         trial.value,
         lineage.roles.computes,
+        _spelling(dump),
     )
     found = (_try(lineage, trial, situation, each) for each in candidates(situation))
     return sorted(filter(None, found), key=lambda each: (not each.is_clean, not each.helps))
@@ -271,14 +281,21 @@ def _words(value: Array | None) -> str:
     return " and ".join(name for name, count in names if count)
 
 
+def _spelling(dump: Dump) -> Mapping[str, str]:
+    info = dump.run_info()
+    traits = traits_of(info.engine) if info is not None else None
+    return traits.spelling if traits is not None else {}
+
+
 def _edit(
     dump: Dump, node: Node, situation: Situation, candidate: Candidate, frame: Frame | None
 ) -> Edit | None:
-    info = dump.run_info()
-    traits = traits_of(info.engine) if info is not None else None
-    spelling = traits.spelling.get(candidate.edit, "") if traits is not None else ""
+    spelling = situation.spelling.get(candidate.edit, "")
     if frame is None or not spelling or candidate.argument < 0:
         return None
+    with contextlib.suppress(CannotRedo):
+        if situation.is_written_as_int(candidate.argument):
+            return None  # TensorFlow adds no fraction to them
     lines = dump.sources().lines(frame.file)
     if lines is None:
         return None

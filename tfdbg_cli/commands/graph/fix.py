@@ -16,9 +16,9 @@ from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
-from tfdbg_cli.commands.units import near_path
 from tfdbg_cli.common.documents import Line, Span, TextDocument, line
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.filters.causes import cause_of
@@ -56,7 +56,7 @@ def _fix(context: Context, arguments: argparse.Namespace) -> Result:
         raise UserError(f"There are {len(found)} remedies here.", "fix lists them.")
     chosen = found[arguments.number - 1]
     if arguments.apply:
-        return _apply(dump, chosen, arguments.apply)
+        return _apply(chosen, arguments.apply)
     return TextDocument(_page(dump, chosen))
 
 
@@ -144,7 +144,7 @@ def _page(dump: Dump, chosen: Tried) -> list[Line]:
     if chosen.edit is None or chosen.frame is None:
         place = f" at {near_path(chosen.frame.file)}:{chosen.frame.line}" if chosen.frame else ""
         return [*lines, line(f"The line{place} has to be changed by hand: ", (chosen.text, "bold"))]
-    for text in _diff(dump, chosen):
+    for text in chosen.diff:
         role = {"+": "success", "-": "error"}.get(text[:1], "dim")
         lines.append(line((text, role)))
     return lines
@@ -161,21 +161,14 @@ def _range(value: Any) -> list[Span]:
     return [Span("clean", "success"), Span(f"  {between}")]
 
 
-def _diff(dump: Dump, chosen: Tried) -> list[str]:
-    assert chosen.edit is not None
-    assert chosen.frame is not None
-    lines = dump.sources().lines(chosen.frame.file) or []
-    return chosen.edit.diff(near_path(chosen.frame.file).lstrip("/"), [*lines])
-
-
-def _apply(dump: Dump, chosen: Tried, path: str) -> Result:
+def _apply(chosen: Tried, path: str) -> Result:
     if chosen.edit is None:
         raise UserError(
             "This remedy can't be written as a patch.", f"Change the call by hand: {chosen.text}"
         )
     try:
         with open(os.path.expanduser(path), "x", encoding="utf-8") as file:
-            file.write("\n".join(_diff(dump, chosen)) + "\n")
+            file.write("\n".join((*chosen.diff, "")))
     except OSError as error:
         raise UserError(f"{path} can't be written: {error.strerror}.") from None
     return Toast(f"Wrote {path}. Apply it with: patch -p1 < {path}", "success")

@@ -20,9 +20,10 @@ from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.program_names import resolve_program_name
-from tfdbg_cli.commands.units import device_text, has_debug_ops, near_path, node_menu, watch_name
+from tfdbg_cli.commands.units import device_text, has_debug_ops, node_menu, watch_name
 from tfdbg_cli.common.documents import Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Edge, Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, Sources, is_debugger_path, is_library_path

@@ -11,8 +11,8 @@ from tfdbg_cli.commands.series.loss_line import loss_lines
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
-from tfdbg_cli.commands.units import near_path
 from tfdbg_cli.common.documents import Line, Link, Span, line
+from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, own_frame

@@ -14,9 +14,9 @@ from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.verdict import as_page, first_origin, spread_to, verdict
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
-from tfdbg_cli.commands.units import near_path
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.files import near_path
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate

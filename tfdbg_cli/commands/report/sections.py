@@ -21,10 +21,11 @@ from tfdbg_cli.commands.run.error_screen import error_document
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
-from tfdbg_cli.commands.units import has_debug_ops, near_path
+from tfdbg_cli.commands.units import has_debug_ops
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Line, Span, line
 from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.files import near_path
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.program_facts import program_facts
 from tfdbg_cli.dumps.dump import Datum, Dump

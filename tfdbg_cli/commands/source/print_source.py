@@ -22,7 +22,6 @@ from tfdbg_cli.commands.source.index import (
 from tfdbg_cli.commands.source.listing import Shown, SourceListing
 from tfdbg_cli.commands.source.syntax import syntax_of
 from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
-from tfdbg_cli.commands.units import near_path
 from tfdbg_cli.common.documents import (
     ChainDocument,
     Document,
@@ -34,6 +33,7 @@ from tfdbg_cli.common.documents import (
     line,
 )
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.sources import is_library_path, own_frame
