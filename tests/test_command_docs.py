@@ -12,7 +12,7 @@ from tfdbg_cli.commands.context import ALL_MODES
 ROOT = Path(__file__).parent.parent
 
 # What nobody can enumerate.
-FREE = {
+FREE = {"X", 
     "K", "N", "RE", "REGEX", "RANGES", "INTERVAL", "NAME", "EXPRESSION", "R,C",
     "NUM", "LOWER", "UPPER",
 }  # fmt: skip

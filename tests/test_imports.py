@@ -30,7 +30,8 @@ STEPPING = DUMPS | {"tensors", "filters", "stepping"}
 COMPARING = DUMPS | {"tensors", "filters", "comparing"}
 SCANNING = COMPARING | {"scanning"}
 REMEDIES = DUMPS | {"tensors", "filters", "remedies"}
-COMMANDS = STEPPING | COMPARING | REMEDIES | {"commands"}
+PRECISION = REMEDIES | {"precision"}
+COMMANDS = STEPPING | COMPARING | PRECISION | {"commands"}
 ENGINES = DUMPS | {"net", "tensors", "stepping", "engines"}
 SESSIONS = COMMANDS | ENGINES | SCANNING | {"ui", "sessions"}
 TRACING = STEPPING | ENGINES | {"sessions", "tracing"}
@@ -43,6 +44,7 @@ MAY_USE = {
     "stepping": STEPPING,
     "comparing": COMPARING,
     "remedies": REMEDIES,
+    "precision": PRECISION,
     "scanning": SCANNING,
     "commands": COMMANDS,
     "ui": DUMPS | {"net", "tensors", "filters", "commands", "ui"},
@@ -145,7 +147,18 @@ def test_lines_of_the_debugger_go_to_stderr_by_one_door():
 
 #: Rooms that know no framework; what engines bring reaches them by protocols and `EngineTraits`.
 CORE = {
-    *("common", "net", "dumps", "tensors", "filters", "remedies", "stepping", "commands", "ui"),
+    *(
+        "common",
+        "net",
+        "dumps",
+        "tensors",
+        "filters",
+        "remedies",
+        "precision",
+        "stepping",
+        "commands",
+        "ui",
+    ),
     *("sessions", "tracing", "engines/base", "engines/kit"),
 }
 #: What is about TensorFlow's own formats and API: its dumps, its protos, its class of values that

@@ -51,7 +51,7 @@ def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger
         mouse=False if options.no_mouse else None,
         theme=options.theme,
         dump_root=options.dump_root,
-        keep_dumps=options.keep_dumps or check is not None,
+        keep_dumps=options.keep_dumps or options.check is not None,
         dump_limit=options.dump_limit,
         as_directory=options.dump_format == "tfdbg",
         digest=options.digest,

@@ -102,6 +102,7 @@ COMMANDS = {
     "node_info": [f"ni -a -d -t 'y{SHOWN}'", f"ni -a -d -t 'x{SHOWN}'", "ni -t plain", "ni y"],
     "list_inputs": ["li -r -t -c plain", "li --to-first-bad plain", f"li --to 'x{SHOWN}' plain"],
     "fix": ["fix"],
+    "precision": ["precision"],
     "graph": [f"graph 'y{SHOWN}'", "graph plain -c -d 9", "graph y", "graph plain > out.svg"],
     "report": ["report out.html", "report '/nowhere/" + ACTS + "'"],
     "why": ["why", "why -f has_inf_or_nan", f"why -f 'no{ACTS}'"],

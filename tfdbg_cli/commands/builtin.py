@@ -5,6 +5,7 @@ from __future__ import annotations
 from tfdbg_cli.commands import place, preview
 from tfdbg_cli.commands.compare import command as compare
 from tfdbg_cli.commands.graph import draw, fix, neighbours, node_info, why
+from tfdbg_cli.commands.precision import command as precision
 from tfdbg_cli.commands.profile import list_profile as profile
 from tfdbg_cli.commands.profile import print_source as profile_source
 from tfdbg_cli.commands.registry import Command, CommandRegistry
@@ -30,6 +31,7 @@ BUILTIN: tuple[Command, ...] = (
     *print_tensor.COMMANDS,
     *print_feed.COMMANDS,
     *evaluate.COMMANDS,
+    *precision.COMMANDS,
     *compare.COMMANDS,
     *node_info.COMMANDS,
     *neighbours.COMMANDS,

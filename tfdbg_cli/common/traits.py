@@ -125,6 +125,10 @@ class EngineTraits:
         spelling: how programs write a change of an argument ``{x}``: ``low`` and ``high`` keep it
             at a number ``{0}`` or on one side of it, ``between`` between two, ``add`` adds one,
             ``magnitude`` takes the sign away.
+        keeping: the file that tells the framework, or a converter of its models, what isn't to be
+            in a narrower type: a `string.Template` with ``$about``, ``$names`` and ``$ops`` (lists
+            in JSON, of what is kept and of ops with their lines); empty: there is no such tool.
+        keeps_modules: those are names of modules, or of layers, and not of ops.
     """
 
     name: str
@@ -140,6 +144,8 @@ class EngineTraits:
     unlisted: frozenset[str] = frozenset()
     detours: frozenset[str] = frozenset()
     spelling: Mapping[str, str] = field(default_factory=dict)
+    keeping: str = ""
+    keeps_modules: bool = False
 
 
 _known: dict[str, EngineTraits] = {}

@@ -87,6 +87,13 @@ class RunInfo:
     can_profile: bool = True
     can_step: bool = True
 
+    @property
+    def ends(self) -> set[str]:
+        """The tensors that the run hands over, by their names; empty: that isn't known."""
+        found = {name for name, is_result in (self.results or {}).items() if is_result}
+        fetched = (*self.fetches, *(f"{each}:0" for each in self.fetches))
+        return found or {*self.outputs.values(), *fetched}
+
 
 def late_error(error: BaseException, message: str | None = None) -> RunError | None:
     """What to tell of an error that came after the framework's work; call it where it is caught.

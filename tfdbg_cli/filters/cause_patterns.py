@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dump import Datum
@@ -12,7 +12,7 @@ from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.lineage import TensorLineage, floats
 from tfdbg_cli.filters.outcome import WRITES
 
-__all__ = ["BACKWARD", "PHASE", "Makers", "constant", "number_of"]
+__all__ = ["BACKWARD", "PHASE", "Makers", "constant", "later_phase", "number_of"]
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?inf|nan", re.IGNORECASE)
 # Numbers below half of the smallest one of a dtype are 0 in it.
@@ -214,3 +214,14 @@ class Makers:
         """The number of elements; -1: it isn't known."""
         given = self._lineage.as_given(self._datum, name)
         return int(np.prod(given.shape)) if given is not None and given.shape is not None else -1
+
+
+def later_phase(nodes: Mapping[str, Node], name: str) -> str:
+    """``backward``, ``optimizer`` or another part of a step behind the forward pass; else empty.
+
+    Args:
+        nodes: of the graph.
+        name: of the node.
+    """
+    found = nodes[name].attributes.get(PHASE, "") if name in nodes else ""
+    return found.replace("forward", "") or ("backward" if "gradients/" in name else "")

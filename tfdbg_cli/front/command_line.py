@@ -80,6 +80,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _positive_count(text: str) -> int:
+    if not _count(text):
+        raise argparse.ArgumentTypeError("it counts from 1")
+    return int(text)
+
+
 def _rank(text: str) -> int:
     if not text.isdecimal() or len(text) > 9:
         raise argparse.ArgumentTypeError(f'"{text}" is not a rank; ranks count from 0')
@@ -137,7 +143,8 @@ def make_parser() -> tuple[OptionParser, dict[str, bool]]:
         add(
             "--inputs",
             metavar="FILE.npz",
-            help="with --model: its inputs by their names; those that aren't there are random",
+            help="with --model: its inputs by their names; those that aren't there are random;"
+            " several files ('calib/*.npz') are a run each",
         ),
         add("--seed", type=_seed, metavar="N", help="with --model: of random inputs (default: 0)"),
         add(
@@ -245,6 +252,32 @@ def make_parser() -> tuple[OptionParser, dict[str, bool]]:
             help="with --check: write the result to this file as well as to stderr",
         ),
     ]
+    add = parser.add_argument_group("narrower types").add_argument
+    actions += [
+        add(
+            "--precision",
+            metavar="TYPE[,...]",
+            help="ask nobody: let the program run, and tell at its end what float16, bfloat16 or"
+            " float8_e4m3fn would make of its ops",
+        ),
+        add(
+            "--precision-every",
+            type=_positive_count,
+            default=1,
+            metavar="N",
+            help="with --precision: measure each N-th run (default: each one)",
+        ),
+        add(
+            "--precision-keep",
+            metavar="FILE",
+            help="with --precision: write what has to stay in float32 to this file",
+        ),
+        add(
+            "--precision-output",
+            metavar="FILE",
+            help="with --precision: write all rows to this file, as precision --json has them",
+        ),
+    ]
     add = parser.add_argument_group("other terminals and ranks").add_argument
     actions += [
         add(
@@ -341,7 +374,8 @@ def parse(parser: OptionParser, takes_value: dict[str, bool], argv: Sequence[str
     else:
         seed = str(options.seed or 0)
         args = [options.model, options.inputs or "", seed, *options.dim]
-        options.command = options.command or ["run -f"]
+        if options.check is None and options.precision is None:
+            options.command = options.command or ["run -f"]
         return CommandLine(options, None, "tfdbg_cli.engines.onnx.serving", args, [])
     own = list(argv[:split])
     if options.module is not None:

@@ -11,6 +11,7 @@ from tfdbg_cli.front.options import check_theme
 
 if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger.gate import GateOptions
+    from tfdbg_cli.sessions.debugger.precision_gate import PrecisionOptions
 
 __all__ = ["check_names", "check_options", "check_post_mortem", "check_remote", "check_terms"]
 
@@ -33,12 +34,19 @@ def check_names(options: argparse.Namespace) -> None:
     check_theme(options.theme)
 
 
-def check_options(options: argparse.Namespace, wants_program: bool) -> GateOptions | None:
-    """What ``--check`` asks for; ``None``: nothing.
+def check_options(
+    options: argparse.Namespace, wants_program: bool
+) -> GateOptions | PrecisionOptions | None:
+    """What ``--check`` or ``--precision`` asks for; ``None``: nothing.
 
     Raises:
         UserError: options that don't fit together.
     """
+    if options.precision is not None:
+        return _check_precision(options, wants_program)
+    for name in ("every", "keep", "output"):
+        if getattr(options, f"precision_{name}") not in (None, 1):
+            raise UserError(f"--precision-{name} needs --precision.")
     if options.check is None:
         given = [
             name
@@ -67,6 +75,25 @@ def check_options(options: argparse.Namespace, wants_program: bool) -> GateOptio
         goes_on=options.check_only,
         format=options.check_format,
         output=options.check_output,
+    )
+
+
+def _check_precision(options: argparse.Namespace, wants_program: bool) -> PrecisionOptions:
+    if not wants_program:
+        raise UserError("--precision is about the runs of a program.")
+    if options.check is not None:
+        raise UserError("--precision and --check answer the same stops: leave one out.")
+    if options.command or options.listen is not None or options.post_mortem:
+        raise UserError(
+            "--precision asks nobody and takes no commands: leave out -c, --listen, --post-mortem."
+        )
+    from tfdbg_cli.sessions.debugger.precision_gate import PrecisionOptions
+
+    return PrecisionOptions(
+        options.precision,
+        every=options.precision_every,
+        keep=options.precision_keep,
+        output=options.precision_output,
     )
 
 

@@ -294,6 +294,22 @@ class Trial:
         """
         return self._before(None, name, _MOST_BACK)
 
+    def inputs(self, node: Node) -> list[Any]:
+        """What a node was given in the run.
+
+        Raises:
+            CannotRedo: it isn't known.
+        """
+        return [self._before(node, name, _MOST_BACK) for name in node.inputs]
+
+    def made(self, node: Node) -> list[Any]:
+        """What a node gave in the run; ``None`` where that isn't kept.
+
+        Raises:
+            CannotRedo: the node was computed several times.
+        """
+        return self._made(node)
+
     def _value(self, node: Node, name: str) -> Any:
         if name in self._unknown:
             raise CannotRedo("")

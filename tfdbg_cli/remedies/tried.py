@@ -18,7 +18,7 @@ from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, own_frame
 from tfdbg_cli.filters.cause_ops import forward_node
-from tfdbg_cli.filters.cause_patterns import PHASE
+from tfdbg_cli.filters.cause_patterns import later_phase
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.remedies.candidates import Candidate, Situation, candidates
@@ -178,7 +178,7 @@ def _try(
         before, {name: value for name, value in outcome.values.items() if name in before}
     )
     frame = own_frame(node.frames or ())
-    is_later = bool(_phase(nodes, outcome.unknown)) or _writes(lineage, outcome.unknown)
+    is_later = bool(later_phase(nodes, outcome.unknown)) or _writes(lineage, outcome.unknown)
     is_whole = not outcome.unknown or (loss is not None and is_later)
     return Tried(
         candidate,
@@ -212,16 +212,12 @@ def _loss(dump: Dump, outcome: Outcome, nodes: Mapping[str, Node]) -> tuple[str,
     for tensor, value in outcome.values.items():
         name = node_name_of(tensor)
         sources = {node_name_of(each) for each in nodes[name].inputs} if name in nodes else set()
-        if _phase(nodes, name) or sources & later:
+        if later_phase(nodes, name) or sources & later:
             later.add(name)
         elif value.size == 1 and value.dtype.kind in "fV":
             numbers[tensor] = float(value.astype(np.float64).reshape(()))
     info = dump.run_info()
-    ends: set[str] = set()
-    if info is not None:
-        ends = {name for name, is_result in (info.results or {}).items() if is_result}
-        others = (*info.outputs.values(), *info.fetches, *(f"{each}:0" for each in info.fetches))
-        ends = ends or {*others}
+    ends = info.ends if info is not None else set()
     # Where nobody says what the run hands over, it is the last number.
     found = next((each for each in numbers if each in ends), "")
     if not ends and numbers:
@@ -244,19 +240,19 @@ def _then(
         return f"not tried: {outcome.why}" if outcome.why else "not tried"
     graph = lineage.graph
     nodes = graph.nodes if graph is not None else {}
-    phases = {_phase(nodes, node_name_of(name)) for name in outcome.values}
+    phases = {later_phase(nodes, node_name_of(name)) for name in outcome.values}
     known = ""
     if loss is not None:
         known = "clean to the loss, gradients too" if "backward" in phases else "clean to the loss"
     if not outcome.unknown:
         return known or "clean to the end of the run"
-    is_update = _phase(nodes, outcome.unknown) == "optimizer"
+    is_update = later_phase(nodes, outcome.unknown) == "optimizer"
     if known and (is_update or _writes(lineage, outcome.unknown)):
         return known  # the update needs weights that aren't kept
     gone = f"{outcome.unknown} ({outcome.why})"
     if not known:
         return f"clean up to {gone}"
-    if _phase(nodes, outcome.unknown) == "backward":
+    if later_phase(nodes, outcome.unknown) == "backward":
         return "clean to the loss; the gradients weren't all computed again"
     return f"clean to the loss, up to {gone}"
 
@@ -265,12 +261,6 @@ def _writes(lineage: TensorLineage, name: str) -> bool:
     """Whether a node writes to a variable."""
     node = lineage.graph.nodes.get(name) if lineage.graph is not None else None
     return node is not None and lineage.roles.writing.match(node.op_type) is not None
-
-
-def _phase(nodes: Mapping[str, Node], name: str) -> str:
-    """``backward``, ``optimizer`` or another part of a step that isn't the forward pass."""
-    found = nodes[name].attributes.get(PHASE, "") if name in nodes else ""
-    return found.replace("forward", "") or ("backward" if "gradients/" in name else "")
 
 
 def _words(value: Array | None) -> str:

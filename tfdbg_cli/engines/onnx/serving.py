@@ -1,7 +1,8 @@
-"""The program of ``tfdbg --model``: one run of a model, with inputs from a file or random ones."""
+"""The program of ``tfdbg --model``: runs of a model, with inputs from files or random ones."""
 
 from __future__ import annotations
 
+import glob
 import math
 import os
 import re
@@ -31,7 +32,7 @@ _TYPES = {"float": "float32", "double": "float64"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a model once.
+    """Run a model, once for each file of inputs.
 
     Args:
         arguments: the path, the file of inputs (or nothing), the seed, then ``name=size`` each.
@@ -43,13 +44,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         session = _session(path)
         sizes = _sizes(dims)
-        given = _loaded(inputs, session) if inputs else {}
-        feeds = _completed(session, given, sizes, int(seed))
-        ENGINE.is_close = True
-        try:
-            values = session.run(None, feeds)
-        finally:
-            ENGINE.is_close = False
+        for file in _files(inputs):
+            given = _loaded(file, session) if file else {}
+            feeds = _completed(session, given, sizes, int(seed))
+            _run(session, feeds)
     except UserError as error:
         tell(printable(" ".join(str(error).split())))
         return _WRONG_USE
@@ -58,9 +56,27 @@ def main(arguments: Sequence[str]) -> int:
             raise
         tell(printable(_in_words(path, error)))
         return 1
+    return 0
+
+
+def _files(inputs: str) -> list[str]:
+    """The files of ``--inputs``: one, or those that fit a pattern (``calib/*.npz``), sorted."""
+    if not inputs or os.path.exists(inputs) or not glob.has_magic(inputs):
+        return [inputs]
+    found = sorted(glob.glob(inputs, recursive=True))
+    if not found:
+        raise UserError(f"no file fits {inputs}.")
+    return found
+
+
+def _run(session: Any, feeds: Mapping[str, Any]) -> None:
+    ENGINE.is_close = True
+    try:
+        values = session.run(None, feeds)
+    finally:
+        ENGINE.is_close = False
     for output, value in zip(session.get_outputs(), values, strict=True):
         print(printable(f"{output.name}: {_summary(value)}"))
-    return 0
 
 
 def _session(path: str) -> Any:

@@ -53,4 +53,6 @@ TRAITS = EngineTraits(
             same="Expand Flatten Identity Reshape Squeeze Unsqueeze",
         ),
     ),
+    # What convert_float_to_float16 of onnxconverter-common and ONNX Runtime's optimizer take.
+    keeping='{"about": $about,\n "op_block_list": [],\n "node_block_list": $names}\n',
 )

@@ -9,6 +9,39 @@ from tfdbg_cli.common.traits import EngineTraits, OpRoles, meaning
 
 __all__ = ["TRAITS"]
 
+# The file that ``precision --keep`` writes.
+_KEEPING = """\
+# Modules that stay in float32 under torch.autocast: keep_float32(model) before the training.
+import torch
+
+ABOUT = $about
+MODULES = $names
+# Their ops, with their lines. One of no module: within torch.autocast("cuda", enabled=False).
+OPS = $ops
+
+
+def keep_float32(model):
+    for name, module in model.named_modules():
+        if name in MODULES:
+            module.forward = _without_autocast(module.float().forward)
+    return model
+
+
+def _without_autocast(forward):
+    def in_float32(*args, **kwargs):
+        tensors = (each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor))
+        device = next((each.device.type for each in tensors), "cpu")
+        with torch.autocast(device, enabled=False):
+            return forward(*map(_widened, args), **{k: _widened(v) for k, v in kwargs.items()})
+
+    return in_float32
+
+
+def _widened(value):
+    is_tensor = isinstance(value, torch.Tensor)
+    return value.float() if is_tensor and value.is_floating_point() else value
+"""
+
 TRAITS = EngineTraits(
     "torch",
     "PyTorch",
@@ -112,4 +145,6 @@ TRAITS = EngineTraits(
         "add": "{x} + {0}",
         "magnitude": "{x}.abs()",
     },
+    keeping=_KEEPING,
+    keeps_modules=True,
 )

@@ -31,6 +31,7 @@ from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.net.tokens import remove_dead_tickets
 from tfdbg_cli.sessions.debugger.gate import Gate, GateOptions
 from tfdbg_cli.sessions.debugger.last_run import LastRun
+from tfdbg_cli.sessions.debugger.precision_gate import PrecisionGate, PrecisionOptions
 from tfdbg_cli.sessions.debugger.reports import Reports
 from tfdbg_cli.sessions.debugger.stop_log import StopLog
 from tfdbg_cli.sessions.debugger.storage import DumpStore
@@ -111,7 +112,7 @@ class Debugger:
         as_directory: bool = False,
         digest: bool = False,
         report: str | None = None,
-        check: GateOptions | None = None,
+        check: GateOptions | PrecisionOptions | None = None,
         log: str | None = None,
         post_mortem: bool = False,
         owns_stdin: bool = False,
@@ -134,7 +135,7 @@ class Debugger:
         self.filters = FilterRegistry(self.settings)
         for path in filters:
             load_filters(path, self.filters)
-        self.gate = Gate(check, self.filters) if check is not None else None
+        self.gate: Gate | PrecisionGate | None = check.gate(self.filters) if check else None
         if not Debugger.instances:
             sweep()
             remove_dead_tickets()

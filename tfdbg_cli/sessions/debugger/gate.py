@@ -45,6 +45,17 @@ class GateOptions:
     format: str = "text"
     output: str | None = None
 
+    def gate(self, registry: FilterRegistry) -> Gate:
+        """What answers the stops of a program.
+
+        Args:
+            registry: of filters; gets one that stands for several.
+
+        Raises:
+            UserError: there is no such filter, or the output can't be written.
+        """
+        return Gate(self, registry)
+
 
 class Gate:
     """Answers all stops of a program in the place of somebody at the prompt.

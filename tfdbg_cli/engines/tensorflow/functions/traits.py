@@ -8,6 +8,24 @@ from tfdbg_cli.engines.tensorflow.traits import TRAITS as SESSIONS
 
 __all__ = ["TRAITS"]
 
+# The file that ``precision --keep`` writes, for Keras 3.
+_KEEPING = """\
+# Layers that stay in float32 under mixed precision, which begins before the model is made:
+#   keras.mixed_precision.set_global_policy("mixed_float16")
+#   model = keras.models.clone_model(model, clone_function=keep_float32)
+ABOUT = $about
+LAYERS = $names
+# Their ops, with their lines.
+OPS = $ops
+
+
+def keep_float32(layer):
+    config = layer.get_config()
+    if layer.name in LAYERS:
+        config["dtype"] = "float32"
+    return type(layer).from_config(config)
+"""
+
 TRAITS = dataclasses.replace(
     SESSIONS,
     name="tensorflow2",
@@ -15,6 +33,8 @@ TRAITS = dataclasses.replace(
     has_hooks=False,
     steps_calls=True,
     has_debug_ops=False,
+    keeping=_KEEPING,
+    keeps_modules=True,
     unlisted=frozenset(
         ["Const", "ExpandDims", "Rank", "Reshape", "Shape", "ShapeN", "Size", "Squeeze"]
     ),
