@@ -12,9 +12,9 @@ from tfdbg_cli.commands.context import ALL_MODES
 ROOT = Path(__file__).parent.parent
 
 # What nobody can enumerate.
-FREE = {"X", 
-    "K", "N", "RE", "REGEX", "RANGES", "INTERVAL", "NAME", "EXPRESSION", "R,C",
-    "NUM", "LOWER", "UPPER",
+FREE = {
+    "K", "N", "X", "RE", "REGEX", "RANGES", "INTERVAL", "NAME", "EXPRESSION",
+    "R,C", "NUM", "LOWER", "UPPER",
 }  # fmt: skip
 
 
