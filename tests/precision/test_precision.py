@@ -118,12 +118,14 @@ def test_types_are_told_apart(tmp_path):
     out = debugged(
         tmp_path,
         *("--batch", "-c", "run", "-c", "precision --to float16,bfloat16 --json"),
+        *("-c", "report report.html"),
         program=program,
     ).stdout
     found = [json.loads(line) for line in out.splitlines() if _is_row(line)]
     overflow = {row["to"] for row in found if row["overflow"]}
     assert {row["to"] for row in found} == {"float16", "bfloat16"}
     assert overflow == {"float16"}
+    assert "In a narrower type" in (tmp_path / "report.html").read_text()
 
 
 def test_without_the_program_the_ranges_are_told(tmp_path):

@@ -22,15 +22,17 @@ from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.precision.study import Study
 from tfdbg_cli.precision.target import TYPES, Target, target_of
 
-__all__ = ["BAR", "COMMANDS", "SECONDS", "summary", "targets_of"]
+__all__ = ["BAR", "COMMANDS", "SECONDS", "known_lines", "summary", "targets_of"]
 
 #: What a run may be off by, where nobody says it, and the time for the ops of a run.
 BAR, SECONDS = 0.01, 20
 
+# Rows of a report; the list has all of them.
+_MOST_REPORTED = 40
+
 # Of each session: the studies over its runs, and which dumps they have.
-_studies: weakref.WeakKeyDictionary[Settings, dict[object, tuple[Study, set[int]]]] = (
-    weakref.WeakKeyDictionary()
-)
+_Studies = dict[object, tuple[Study, weakref.WeakSet[Dump]]]
+_studies: weakref.WeakKeyDictionary[Settings, _Studies] = weakref.WeakKeyDictionary()
 
 
 def targets_of(text: str) -> list[Target]:
@@ -66,9 +68,9 @@ def _study(
     """That of the session, with this run in it."""
     key = (*(each.name for each in targets), by_module)
     known = _studies.setdefault(context.settings, {})
-    study, dumps = known.setdefault(key, (Study(targets, by_module=by_module), set()))
-    if id(dump) not in dumps:
-        dumps.add(id(dump))
+    study, dumps = known.setdefault(key, (Study(targets, by_module=by_module), weakref.WeakSet()))
+    if dump not in dumps:
+        dumps.add(dump)
         study.add(dump, seconds)
     return study
 
@@ -131,17 +133,32 @@ def summary(study: Study) -> list[Line]:
             text, role = f"All in {target.name}: the results are off by ", ""
             text += f"{error_text(whole.error)}."
         gone = whole.unknown if whole is not None else ""
-        lines.append(
+        lines += [
             line(
                 (f"{target.name}, over {runs}: ", "bold"),
-                f"{beyond} of {len(rows)} go beyond its limit, {target.limit:g}. ",
-                (text, role),
-                (f" {gone} can't be computed again." * bool(gone), "dim"),
-            )
-        )
+                f"{beyond} of {len(rows)} go beyond its limit, {target.limit:g}.",
+            ),
+            line((text, role), (f" {gone} can't be computed again." * bool(gone), "dim")),
+        ]
     if study.left:
         text = f"The time didn't suffice for {study.left} of them: precision --seconds 120, say."
         lines.append(line((text, "warning")))
+    return lines
+
+
+def known_lines(context: Context) -> list[Line]:
+    """What `precision` has shown of a stop's run, for a report; empty: nobody has asked.
+
+    Args:
+        context: of the stop.
+    """
+    dump = context.dump
+    lines: list[Line] = []
+    for study, dumps in _studies.get(context.settings, {}).values():
+        if dump is not None and dump in dumps and study.rows:
+            rows = study.rows[:_MOST_REPORTED]
+            table = precision_table(dump, rows, ListCommand("precision"), False, "")
+            lines += [*summary(study), line(), *table.lines(0, table.line_count), line()]
     return lines
 
 

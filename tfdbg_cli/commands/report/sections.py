@@ -12,6 +12,7 @@ from tfdbg_cli.commands.graph.drawing.neighbourhood import between
 from tfdbg_cli.commands.graph.drawing.svg import svg_of
 from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.verdict import as_page, first_origin, verdict
+from tfdbg_cli.commands.precision.command import known_lines
 from tfdbg_cli.commands.report.charts import curve_chart, histogram_chart
 from tfdbg_cli.commands.report.heat_map import heat_map
 from tfdbg_cli.commands.report.html import Markup, element, joined, shown_lines
@@ -83,6 +84,7 @@ def sections(context: Context, *, exclude: str = "") -> Iterator[Section]:
         parts.append(("tensor", title, lambda: _tensor(health, datum)))
         parts.append(("source", "The line that made it", lambda: _source(dump, datum)))
         parts.append(("graph", "What it was computed from", lambda: _graph(context, dump, datum)))
+    parts.append(("precision", "In a narrower type", lambda: _precision(context)))
     parts.append(("curves", "Followed over the runs", lambda: _curves(context)))
     parts.append(("run", "The run", lambda: _facts(context)))
     parts.append(("again", "See for yourself", lambda: _again(context, datum)))
@@ -258,6 +260,11 @@ def _way_out(context: Context, dump: Dump, datum: Datum) -> tuple[Sequence[str],
 
 
 # -- the rest
+
+
+def _precision(context: Context) -> Markup | None:
+    lines = known_lines(context)
+    return shown_lines(lines) if lines else None
 
 
 def _curves(context: Context) -> Markup | None:
