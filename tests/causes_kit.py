@@ -42,7 +42,8 @@ class Told:
         commands = (*self._before, *commands * count)
         options = [part for command in commands for part in ("-c", command)]
         done = self._programs.debugged("--batch", *options, self._program)
-        for trouble in ("Traceback", "the debugger failed", "Error in the debugger"):
+        # Each case is a run from its first op on: nothing of it is over before.
+        for trouble in ("Traceback", "the debugger failed", "Error in the debugger", "was over"):
             assert trouble not in done.err + done.out, done.err
         parts = re.split(rf"^{MARK}(.*)$", done.out, flags=re.MULTILINE)
         return dict(zip(parts[1::2], parts[2::2], strict=True))

@@ -174,3 +174,28 @@ def test_trying_changes_nothing(fixed: Fixed) -> None:
 
 def test_the_screen_of_a_stop_names_the_first(fixed: Fixed) -> None:
     assert f"Tried: {fixed.tried[0]['change']}: clean" in fixed.debugged.stdout
+
+
+def test_a_remedy_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from tfdbg_cli.remedies.candidates import remedy\n"
+        "import numpy as np\n"
+        "@remedy('log', 'tf.softplus({x})')\n"
+        "def softplus(x): return np.logaddexp(x, 0)\n"
+    )
+    lines = PROGRAMS["numpy"].strip("\n").splitlines()
+    (tmp_path / "train.py").write_text("\n".join(each[8:] for each in lines))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "tfdbg_cli", "--batch", "--filters", "mine.py"),
+            *("-c", "run -f", "-c", "fix 1", "train.py"),
+        ],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "Then:   clean" in done.stdout, done.stderr
+    assert '+loss = tf.reduce_mean(tf.log(tf.softplus(p)), name="loss")' in done.stdout

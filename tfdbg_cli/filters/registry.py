@@ -146,6 +146,8 @@ def _lenient(predicate: Predicate) -> Predicate:
 def load_filters(path: str, registry: FilterRegistry) -> list[str]:
     """Add every public function of two or three arguments that a Python file defines.
 
+    A file may also add remedies of its own (`tfdbg_cli.remedies.candidates.remedy`).
+
     Args:
         path: the file; it is run once.
         registry: where the filters go, under the names of the functions.
@@ -164,17 +166,18 @@ def load_filters(path: str, registry: FilterRegistry) -> list[str]:
         )
     except (Exception, SystemExit) as error:
         raise UserError(f"The filters file {path} failed: {one_line(error)}.") from error
-    added = []
+    added, has_remedies = [], False
     for name, value in names.items():
         if name.startswith("_") or not inspect.isfunction(value):
             continue
         if value.__globals__.get("__name__") != "tfdbg_filters":  # imported, not defined here
             continue
+        has_remedies = has_remedies or getattr(value, "is_remedy", False)
         if not (takes_dump(value) or _takes_two(value)):
             continue
         registry.add(name, value)
         added.append(name)
-    if not added:
+    if not added and not has_remedies:
         raise UserError(
             f"The filters file {path} defines no filter.",
             "A filter is a function f(datum, tensor) -> bool at the top level of the file, "

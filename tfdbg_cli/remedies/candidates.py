@@ -13,7 +13,7 @@ from tfdbg_cli.filters.cause_rules import BY_ELEMENT
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.remedies.trial import Change
 
-__all__ = ["CANDIDATES", "Candidate", "Situation", "candidates", "number_text"]
+__all__ = ["CANDIDATES", "Candidate", "Situation", "candidates", "number_text", "remedy"]
 
 
 class Situation(NamedTuple):
@@ -75,6 +75,37 @@ _Make = Callable[[Situation], Iterator[Candidate]]
 _Function = Callable[[Array], Array]
 
 
+#: Kind of the reason -> what others have added (`remedy`).
+_ADDED: dict[str, list[_Make]] = {}
+
+
+def remedy(kind: str, text: str, *, place: int = 0) -> Callable[[_Function], _Function]:
+    """Add a remedy of one's own, by decorating a function in a file of ``--filters``.
+
+    The function makes of an input of the op (float64, of any shape) the one that it is given
+    instead. Those that are added are tried first.
+
+    Args:
+        kind: of the reasons that it helps against, one of docs/why.md: ``log``, ``division`` …
+        text: the change as the program would have it, with ``{x}`` for the argument:
+            ``softplus({x})``; or in words, without it.
+        place: of the input, from 0; of the argument as well.
+    """
+
+    def add(function: _Function) -> _Function:
+        def make(situation: Situation) -> Iterator[Candidate]:
+            name, is_code = situation.node.op_type.rstrip("_"), "{x}" in text
+            told = f"{name}({text.format(x='x')})" if is_code else text
+            change = Change(situation.node.name, _at(place, function))
+            yield Candidate(told, change, place if is_code else -1, text if is_code else "")
+
+        _ADDED.setdefault(kind, []).append(make)
+        function.is_remedy = True  # type: ignore[attr-defined]
+        return function
+
+    return add
+
+
 def candidates(situation: Situation) -> list[Candidate]:
     """The remedies that fit, those that most often help first.
 
@@ -82,7 +113,7 @@ def candidates(situation: Situation) -> list[Candidate]:
         situation: that they are for.
     """
     found: dict[str, Candidate] = {}
-    for make in CANDIDATES.get(situation.kind, ()):
+    for make in (*_ADDED.get(situation.kind, ()), *CANDIDATES.get(situation.kind, ())):
         with contextlib.suppress(CannotRedo):  # what it would change isn't known
             for each in make(situation):
                 found.setdefault(each.text, each)
@@ -166,10 +197,10 @@ def _between(place: int, low: float, high: float, situation: Situation) -> Candi
 
 
 def _plus(
-    place: int, number: float, situation: Situation, argument: int | None = None
+    place: int, number: float, situation: Situation, argument: int | None = None, of: str = ""
 ) -> Candidate:
     """A small number added to an input, away from 0."""
-    of = "the divisor" if argument or place else "x"
+    of = of or ("the divisor" if argument or place else "x")
     return Candidate(
         f"{number_text(number)} added to {of} of {situation.node.op_type.rstrip('_')}",
         Change(situation.node.name, _at(place, lambda x: x + number)),
@@ -320,6 +351,8 @@ def _count(situation: Situation) -> Iterator[Candidate]:
         yield _low(1, 1.0, situation)
     elif situation.meaning in ("div", "mean"):
         yield _zeros(situation, "0 where no element is left")
+    elif situation.node.op_type.startswith("nll_loss"):
+        yield _zeros(situation, "0 where no label counts")
 
 
 def _one(situation: Situation) -> Iterator[Candidate]:
@@ -380,10 +413,12 @@ def _gradient(situation: Situation) -> Iterator[Candidate]:
     if situation.meaning in ("sqrt", "rsqrt", "pow"):
         yield _plus(0, _small(situation), situation)
         yield _low(0, _small(situation), situation)
-    elif situation.meaning == "norm":
-        yield from ()
     elif situation.meaning in ("log", "log1p"):
         yield from _logarithm(situation)
+    elif situation.node.op_type.lower() == "atan2":
+        yield _plus(1, _small(situation), situation, of="the second input")
+    elif situation.node.op_type in ("logsumexp", "logaddexp"):
+        yield from _infinities(situation)
     yield from _domain(situation)
 
 

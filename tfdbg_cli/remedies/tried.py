@@ -281,6 +281,7 @@ def _edit(
     dump: Dump, node: Node, situation: Situation, candidate: Candidate, frame: Frame | None
 ) -> Edit | None:
     spelling = situation.spelling.get(candidate.edit, "")
+    spelling = spelling or candidate.edit * ("{x}" in candidate.edit)
     if frame is None or not spelling or candidate.argument < 0:
         return None
     with contextlib.suppress(CannotRedo):

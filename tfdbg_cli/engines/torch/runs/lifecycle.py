@@ -27,7 +27,7 @@ from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 from tfdbg_cli.engines.torch.record.run_recorder import Names
 from tfdbg_cli.engines.torch.record.timing import TimingLevel
 from tfdbg_cli.engines.torch.runs.capture_policy import TorchCapturePolicy
-from tfdbg_cli.engines.torch.runs.description import INFERENCE, TRAINING, Description
+from tfdbg_cli.engines.torch.runs.description import BLOCK, INFERENCE, TRAINING, Description
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.forwards import Forwards
 from tfdbg_cli.engines.torch.runs.patches import Optimizers, Visitor
@@ -187,7 +187,9 @@ class Lifecycle(RunLife[TorchRun]):
         """Say what is missing of a run that was asked for too late, and how ops are redone."""
         if isinstance(dump, RunDump | ModulesDump):
             dump.redo = redo_of(dump.ops)
-        if dump is not None and run.is_late and run.events.startswith("B"):
+        # A block begins before its first op, whatever that is.
+        is_cut = run.is_late and run.events.startswith("B") and run.kind != BLOCK
+        if dump is not None and is_cut:
             dump.warnings.append(_LATE)
 
     def place_of(self, frame: FrameType | None) -> str:
