@@ -7,6 +7,7 @@ from typing import Any
 
 from tfdbg_cli.dumps.dump import Predicate, only_nonfinite
 from tfdbg_cli.filters.magnitude import dead, exploding, overflow_risk, vanishing
+from tfdbg_cli.filters.narrow import overflows, underflows
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
@@ -38,6 +39,8 @@ BUILTIN: Mapping[str, Predicate] = {
     "vanishing": vanishing,
     "dead": dead,
     "overflow_risk": overflow_risk,
+    "overflows": overflows,
+    "underflows": underflows,
 }
 
 #: Filter -> its parameter -> the setting that is passed for it.

@@ -104,7 +104,7 @@ def _subject(context: Context, dump: Dump, exclude: str) -> _Subject:
         origin = first_origin(dump, pattern)
         if origin is not None:
             return _Subject(origin, True)
-        if not name or name not in context.filters.names():  # one of the program's, offline
+        if not name or name not in context.filters:  # one of the program's, offline
             return _Subject(None)
         predicate = context.filters.predicate(name)
         passing = dump.iter_find(predicate, 1, pattern, on_error=lambda datum, error: None)
