@@ -11,7 +11,7 @@ from typing import Any
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.common.fields import to_bool
-from tfdbg_cli.dumps.dump import Predicate, is_only_nonfinite, only_nonfinite
+from tfdbg_cli.dumps.dump import Predicate, marked_as
 
 __all__ = ["SIGN", "choices", "example", "parameters", "required", "usage", "with_arguments"]
 
@@ -97,7 +97,7 @@ def with_arguments(name: str, tensor_filter: Predicate, texts: Sequence[str]) ->
         of_these = f" {missing[0].name.upper()} is one of {known}." if known else ""
         raise UserError(f'The filter "{name}" needs an argument.', f"{how}{of_these}")
     bound: Predicate = functools.partial(tensor_filter, **given)
-    return only_nonfinite(bound) if is_only_nonfinite(tensor_filter) else bound
+    return marked_as(bound, tensor_filter)
 
 
 def _value(name: str, parameter: inspect.Parameter, text: str, how: str) -> Any:

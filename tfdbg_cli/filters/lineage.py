@@ -103,6 +103,12 @@ class TensorLineage:
         found = [each for each in data if (each.timestamp, self._place(each)) < at] or data
         return found[-1] if found else None
 
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape that a tensor had last; ``None``: it isn't known."""
+        data = self.dump.by_tensor(name)
+        shape = data[-1].shape if data else None
+        return tuple(shape) if shape is not None else None
+
     def _place(self, datum: Datum) -> int:
         """Where it is in the dump: what one call has made has one time."""
         return self._ancestry.place(datum) if self._ancestry is not None else 0

@@ -14,6 +14,7 @@ from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
 
 __all__ = [
+    "GRADIENT",
     "dead",
     "exploding",
     "finite",
@@ -54,8 +55,8 @@ _LARGEST |= {
 # Masks hold the lowest number of their dtype, and what is added to it moves it a little.
 _MASKED = -0.99
 
-# The names of what a program differentiates: TensorFlow's, PyTorch's as this debugger gives them.
-_GRADIENT = re.compile(r"(^|/)(gradients(_\d+)?|gradient_tape)/")
+#: The names of what a program differentiates: TensorFlow's, PyTorch's as this debugger gives them.
+GRADIENT = re.compile(r"(^|/)(gradients(_\d+)?|gradient_tape)/")
 # They make zeros because they were asked to.
 _ZEROING = re.compile(
     r"(new_)?(zeros|full|fill|empty)(_like|_strided)?_?|zero_?|ZerosLike|Fill|Const|BroadcastTo"
@@ -109,7 +110,7 @@ def vanishing(datum: Datum, tensor: Any, *, below: float = _VANISHING_BELOW) -> 
         tensor: its value.
         below: the limit, in the gradient's own units.
     """
-    if _GRADIENT.search(datum.node_name) is None:
+    if GRADIENT.search(datum.node_name) is None:
         return False
     largest = 0.0
     for block in finite(tensor):

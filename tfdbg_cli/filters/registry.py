@@ -13,8 +13,7 @@ from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import (
     InconvertibleTensorProto,
     Predicate,
-    is_only_nonfinite,
-    only_nonfinite,
+    marked_as,
     takes_dump,
 )
 from tfdbg_cli.filters.arguments import SIGN, example, required, usage, with_arguments
@@ -188,7 +187,7 @@ def _lenient(predicate: Predicate) -> Predicate:
         lenient = lambda datum, tensor, dump: apply(tensor, datum, tensor, dump)  # noqa: E731
     else:
         lenient = lambda datum, tensor: apply(tensor, datum, tensor)  # noqa: E731
-    return only_nonfinite(lenient) if is_only_nonfinite(predicate) else lenient
+    return marked_as(lenient, predicate)
 
 
 def load_filters(path: str, registry: FilterRegistry) -> list[str]:

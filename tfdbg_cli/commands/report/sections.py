@@ -28,7 +28,7 @@ from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.files import near_path
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.program_facts import program_facts
-from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.dump import Datum, Dump, is_explained
 from tfdbg_cli.dumps.graph import node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.tensors.summary import summarize
@@ -108,7 +108,7 @@ def _subject(context: Context, dump: Dump, exclude: str) -> _Subject:
             return _Subject(None)
         predicate = context.filters.predicate(name)
         passing = dump.iter_find(predicate, 1, pattern, on_error=lambda datum, error: None)
-        return _Subject(next(passing, None))
+        return _Subject(next(passing, None), is_explained(predicate))
     except Exception as error:  # a value that can't be read
         pass_on(error)
         return _Subject(None, problem=one_line(error))
