@@ -146,7 +146,14 @@ def test_real_run_of_the_numpy_engine():
 
 def test_the_filters_that_are_always_there_follow_settings_by_their_parameters():
     names = "has_inf_or_nan origin_of_nonfinite exploding vanishing dead overflow_risk"
-    assert [*BUILTIN] == [*names.split(), "overflows", "underflows", "constant", "broadcast"]
+    assert [*BUILTIN] == [
+        *names.split(),
+        "overflows",
+        "underflows",
+        "constant",
+        "broadcast",
+        "stuck",
+    ]
     followed = {
         (name, parameter, setting)
         for name, parameters in FOLLOWS.items()

@@ -7,12 +7,13 @@ and no other filter.
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 
 import pytest
 from program_server import shared
 
-FILTERS = ("constant", "broadcast")
+FILTERS = ("constant", "broadcast", "stuck")
 _NUMPY = """
 import numpy as np
 from tfdbg_cli.engines import numpy as tf
@@ -51,6 +52,12 @@ def case(name, function):
     loss = function(net(x))
     loss.backward()
     optimizer.step()
+def trained(name, make, dtype=torch.float32, scale=1.0):
+    print("case:", name, flush=True)
+    net = nn.Linear(8, 1).to(dtype)
+    optimizer = make(net.parameters())
+    (net(x.to(dtype)).square().mean() * scale).backward()
+    optimizer.step()
 """
 _TENSORFLOW = """
 import tensorflow as tf
@@ -68,6 +75,22 @@ def case(name, function):
             loss = function(x @ w)
         return loss, tape.gradient(loss, w)
     step()
+def trained(name, rate, by_hand):
+    print("case:", name, flush=True)
+    weight = tf.Variable(tf.ones((8, 1)))
+    optimizer = tf.keras.optimizers.SGD(rate)
+    optimizer.build([weight])
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((x @ weight) ** 2)
+        gradient = tape.gradient(loss, weight)
+        if by_hand:
+            weight.assign_add(-rate * gradient)
+        else:
+            optimizer.apply_gradients([(gradient, weight)])
+        return loss
+    step()
 """
 _JAX = """
 import jax
@@ -80,6 +103,12 @@ def case(name, function):
     print("case:", name, flush=True)
     step = jax.jit(jax.value_and_grad(lambda w, x, v, row, square: function(x @ w, v, row, square)))
     jax.block_until_ready(step(w, x, v, row, square))
+def trained(name, rate, dtype="float32"):
+    print("case:", name, flush=True)
+    def step(w, x):
+        loss, gradient = jax.value_and_grad(lambda w: ((x @ w) ** 2).mean())(w)
+        return w - rate * gradient, loss
+    jax.block_until_ready(jax.jit(step)(w.astype(dtype), x.astype(dtype)))
 """
 _ONNX = """
 import numpy as np
@@ -116,6 +145,7 @@ _ONE_ELEMENT = "constant", "it normalizes over one element"
 _MEAN = "constant", "it subtracts the mean of one element"
 _CLASS = "constant", "a softmax over one class is 1"
 _END = "constant", "is at its end for all of them, all are 0"
+_STUCK = "stuck", r"no element of \S+ changes: the update is \S+ where half an ulp of \w+ is"
 _MEAN_OF_PAIRS = "broadcast", r"\[16, 1\] and \S+ \[16\] give \[16, 16\], and \S+ is the mean"
 _SUM_OF_PAIRS = "broadcast", r"\[16, 1\] and \S+ \[16\] give \[16, 16\], and \S+ is the sum"
 _LOSS_OF_PAIRS = "broadcast", r"\[16, 1\] and \S+ \[16\] give .*, and mse_loss is the loss"
@@ -166,6 +196,18 @@ CASES: dict[str, dict[str, tuple[str, str] | None]] = {
         "lambda h: (-(head(h) - row).square()).exp().mean()": None,
         "lambda h: ((head(h) - row) - torch.eye(16)).square().mean()": None,
         "lambda h: ((head(h) + row).softmax(-1) @ h).mean()": None,
+        "trained: lambda p: torch.optim.SGD(p, 1e-9, foreach=False)": _STUCK,
+        "trained: lambda p: torch.optim.SGD(p, 1e-9, momentum=0.9, foreach=True)": _STUCK,
+        "trained: lambda p: torch.optim.Adam(p, 1e-5, foreach=False), torch.bfloat16": _STUCK,
+        "trained: lambda p: torch.optim.AdamW(p, 1e-9, foreach=True)": _STUCK,
+        "trained: lambda p: torch.optim.SGD(p, 1e-3)": None,
+        "trained: lambda p: torch.optim.SGD(p, 0.0, foreach=False)": None,
+        "trained: lambda p: torch.optim.SGD(p, 0.0, foreach=True)": None,
+        "trained: lambda p: torch.optim.Adam(p, 0.0, foreach=False)": None,
+        "trained: lambda p: torch.optim.Adam(p, 0.0, foreach=True)": None,
+        "trained: lambda p: torch.optim.SGD(p, 1e-3), torch.float32, 1e-6": None,
+        "trained: lambda p: torch.optim.Adam(p, 1e-2), torch.bfloat16": None,
+        "lambda h: h.add(1e-12).sum()": None,
     },
     "tensorflow": {
         "lambda h: tf.reduce_sum(norm(h @ v)[:, 0] * row)": _MEAN,
@@ -179,6 +221,11 @@ CASES: dict[str, dict[str, tuple[str, str] | None]] = {
         "lambda h: tf.reduce_mean(((h @ v)[:, 0][:, None] - row) ** 2)": None,
         "lambda h: tf.reduce_mean((tf.expand_dims(h[:, 0], 1) - row) ** 2)": None,
         "lambda h: tf.reduce_mean((h @ v + row - square) ** 2)": None,
+        "trained: 1e-12, False": _STUCK,
+        "trained: 1e-12, True": _STUCK,
+        "trained: 1e-3, False": None,
+        "trained: 0.0, False": None,
+        "trained: 0.0, True": None,
     },
     "jax": {
         "lambda h, v, row, _: (jax.nn.standardize(h @ v)[:, 0] * row).sum()": _MEAN,
@@ -197,6 +244,10 @@ CASES: dict[str, dict[str, tuple[str, str] | None]] = {
         "lambda h, v, row, _: ((h @ v - row[:, None]) ** 2).mean()": None,
         "lambda h, v, row, _: ((h[:, 0][:, None] - row[None, :]) ** 2).mean()": None,
         "lambda h, v, row, _: ((h @ v + row - _) ** 2).mean()": None,
+        "trained: 1e-12": _STUCK,
+        "trained: 1e-6, 'bfloat16'": _STUCK,
+        "trained: 1e-3": None,
+        "trained: 0.0": None,
     },
     "onnx": {
         "'y = LayerNormalization(one, scale, nought)'": _ONE_ELEMENT,
@@ -214,6 +265,12 @@ CASES: dict[str, dict[str, tuple[str, str] | None]] = {
 }
 
 
+def _call(name: str, text: str) -> str:
+    """A case as a line of the program: an expression, or the arguments of another function."""
+    function, _, arguments = text.partition(": ") if text[0] != "l" else ("case", "", text)
+    return f"{function if arguments else 'case'}({name!r}, {arguments or text})\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("wanted", FILTERS)
 @pytest.mark.parametrize("engine", CASES)
@@ -223,7 +280,7 @@ def test_wrong_numbers_stop_their_filter_and_no_others(engine, wanted, tmp_path)
         pytest.skip(f"needs {module}")
     cases = CASES[engine]
     program = tmp_path / "program.py"
-    calls = [f"case({str(number)!r}, {text})\n" for number, text in enumerate(cases)]
+    calls = [_call(str(number), text) for number, text in enumerate(cases)]
     program.write_text(_HEADS[engine] + "".join(calls))
     commands = [word for _ in cases for word in ("-c", f"run -f {wanted}")]
     done = shared(module).debugged("--batch", *commands, program)
@@ -239,3 +296,30 @@ def test_wrong_numbers_stop_their_filter_and_no_others(engine, wanted, tmp_path)
         if not (re.search(expected[1], told) if is_due and expected else not told):
             wrong.append(f"{text}\n{told}\n{said[number]}")
     assert not wrong, "\n\n".join(wrong)
+
+
+def test_the_reason_is_told_by_checks_reports_and_offline(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(_NUMPY + "case('pairs', lambda: tf.reduce_mean(tf.square(one - row)))\n")
+    found, page, dumps = tmp_path / "found.json", tmp_path / "page.html", tmp_path / "dumps"
+    run = shared("numpy").debugged
+    options = ("--check-format", "json", "--check-output", found, "--dump-root", dumps)
+    done = run("--check", "constant,broadcast", *options, program)
+    assert done.status == 3
+    (finding,) = json.loads(found.read_text())["findings"]
+    assert finding["filter"] == "broadcast"
+    assert finding["reason"]["kind"] == "broadcast"
+    assert finding["advice"].startswith("Give both one shape before")
+    text = finding["reason"]["text"]
+    assert text == "one:0 [16, 1] and row:0 [16] give [16, 16], and Mean:0 is the mean of all pairs"
+    commands = (
+        *("-c", "why -f broadcast", "-c", "why -f constant"),
+        *("-c", "why -f broadcast -fenn ^sub", "-c", "why"),
+    )
+    done = run("--batch", *commands, "--dump-dir", dumps)
+    assert done.out.count(text) == 1
+    assert "No tensor of this run passes constant." in done.out
+    assert "No tensor of this run passes broadcast." in done.out
+    assert "No tensor of this run holds a nan or an infinity." in done.out
+    assert run("--batch", "-c", "run -f broadcast", "-c", f"report {page}", program).status == 0
+    assert text in page.read_text()

@@ -11,6 +11,7 @@ from tfdbg_cli.filters.magnitude import dead, exploding, overflow_risk, vanishin
 from tfdbg_cli.filters.narrow import overflows, underflows
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 from tfdbg_cli.filters.pairs import broadcast
+from tfdbg_cli.filters.updates import stuck
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
 __all__ = ["BUILTIN", "FOLLOWS", "RECOMMENDED", "has_inf_or_nan"]
@@ -45,6 +46,7 @@ BUILTIN: Mapping[str, Predicate] = {
     "underflows": underflows,
     "constant": constant,
     "broadcast": broadcast,
+    "stuck": stuck,
 }
 
 #: Filter -> its parameter -> the setting that is passed for it.

@@ -19,6 +19,7 @@ from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others, input
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.filters.outcome import WRITES
 from tfdbg_cli.filters.pairs import why_broadcast
+from tfdbg_cli.filters.updates import why_stuck
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
 __all__ = ["ADVICE", "Cause", "cause_of"]
@@ -70,6 +71,7 @@ ADVICE = {
     "inputs": "config set level values keeps the inputs of each op.",
     "constant": "Normalize over another axis, or look for what has saturated or died before it.",
     "broadcast": "Give both one shape before: x.squeeze(-1), or y[:, None].",
+    "stuck": "Use a larger rate, or keep the parameters (a copy for the optimizer) in float32.",
     "weights": "It was bad before this run: start run -f earlier, or see how it is made.",
 }
 
@@ -123,8 +125,9 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
 
 
 def _of_finite(lineage: TensorLineage, datum: Datum) -> Cause | None:
-    """What the filters ``broadcast`` and ``constant`` find."""
-    for kind, why in (("broadcast", why_broadcast), ("constant", why_constant)):
+    """What the filters of these names find."""
+    found = {"broadcast": why_broadcast, "constant": why_constant, "stuck": why_stuck}
+    for kind, why in found.items():
         if text := why(lineage, datum):
             return Cause(kind, text, ADVICE[kind])
     return None

@@ -70,7 +70,7 @@ def why_constant(lineage: TensorLineage, datum: Datum) -> str:
     is_forward = node.attributes.get(PHASE, "forward") == "forward"
     if not is_forward or GRADIENT.search(node.name) is not None:
         return ""
-    given = _value(lineage, datum, node.inputs[0])
+    given = lineage.floats_given(datum, node.inputs[0])
     if given is None or given.ndim == 0 or len(given) != len(made) or _are_same(given):
         return ""
     how = _how(lineage, datum, node, made, given) if np.isfinite(given).all() else ""
@@ -83,7 +83,7 @@ def _how(lineage: TensorLineage, datum: Datum, node: Node, made: Array, given: A
     """By what an op made its rows the same; empty: that may be meant."""
     what = lineage.roles.computes(node.op_type)
     if _NORM.fullmatch(node.op_type) and datum.output_slot == 0:
-        weight = _value(lineage, datum, node.inputs[1]) if len(node.inputs) > 1 else None
+        weight = lineage.floats_given(datum, node.inputs[1]) if len(node.inputs) > 1 else None
         if weight is not None and not weight.any():
             return ""
         is_one = given.shape[-1] == 1 and "batch" not in node.op_type.lower()
@@ -120,8 +120,3 @@ def _total_of(lineage: TensorLineage, node: Node) -> str:
         shaped = [each for each in maker.inputs if lineage.shape(each) != ()]
         name = (shaped or maker.inputs)[0]
     return ""
-
-
-def _value(lineage: TensorLineage, datum: Datum, name: str) -> Array | None:
-    given = lineage.as_given(datum, name)
-    return floats(given) if given is not None else None
