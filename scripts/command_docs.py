@@ -9,9 +9,10 @@ import sys
 from tfdbg_cli.commands.builtin import BUILTIN
 from tfdbg_cli.commands.context import ALL_MODES
 from tfdbg_cli.commands.registry import Argument, Command
-from tfdbg_cli.commands.shell.general import LANGUAGE
+from tfdbg_cli.commands.shell.general import ARGUMENTS, LANGUAGE
 from tfdbg_cli.common.settings import all_fields
 from tfdbg_cli.engines import registry  # noqa: F401 (it makes the engines known)
+from tfdbg_cli.filters.arguments import usage
 from tfdbg_cli.filters.builtin import BUILTIN as FILTERS_THERE
 
 PATH = pathlib.Path(__file__).resolve().parent.parent / "docs" / "commands.md"
@@ -33,11 +34,10 @@ the commands of `-c` a person at a terminal is asked, unless there is `--batch`.
 """
 
 FILTERS = """\
-For `run -f` and `lt -f`. Your own filter is a function `f(datum, tensor)` in a file given with
-`--filters`; with a third parameter it also gets the dump, and so the graph and the inputs of the
-tensor. `origin_of_nonfinite` ignores the -inf of attention masks, tensors that are bad only because
-their inputs are, and tensors that *stayed local*: nothing that the run returns or updates depends
-on them. [pytorch.md](pytorch.md) has the rule. In a session's run the ends are its fetches, and the
+For `run -f`, `lt -f`, `why -f`, `--check` and `scan -f`; `help filters` lists them.
+`origin_of_nonfinite` ignores the -inf of attention masks, tensors that are bad only because their
+inputs are, and tensors that *stayed local*: nothing that the run returns or updates depends on
+them. [pytorch.md](pytorch.md) has the rule. In a session's run the ends are its fetches, and the
 inputs of nodes without an output (assignments, queues) and of nodes that nobody reads."""
 
 STOPS = {
@@ -107,7 +107,9 @@ def render() -> str:
     lines += ["## Filters", "", FILTERS, "", "| Filter | Passes where |", "|---|---|"]
     for name, tensor_filter in FILTERS_THERE.items():
         summary = (tensor_filter.__doc__ or "").strip().partition("\n")[0]
-        lines.append(f"| `{name}` | {cell(summary.removeprefix('Whether ').rstrip('.'))} |")
+        written = usage(name, tensor_filter)
+        lines.append(f"| `{written}` | {cell(summary.removeprefix('Whether ').rstrip('.'))} |")
+    lines += ["", "\n\n".join(ARGUMENTS)]
     lines += [
         "",
         "## Settings",

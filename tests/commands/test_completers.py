@@ -14,6 +14,8 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.filters.registry import FilterRegistry
 
+TYPES = ("float16", "bfloat16", "float8_e4m3", "float8_e5m2")
+
 
 def positive(datum, tensor):
     """Some element is above zero.
@@ -63,6 +65,21 @@ def test_filters_come_with_their_docstring(shell):
     assert found["unsaid"] == "tensor filter"
     assert found["has_inf_or_nan"]
     assert FilterRegistry().summary("none") == ""
+
+
+def test_filters_come_with_their_arguments(shell):
+    found = said(shell, "lt -f overflows")
+    assert [*found] == [f"overflows:{each}" for each in TYPES]
+    assert found["overflows:float16"].startswith("Whether a finite element is too large")
+    assert [*said(shell, "lt -f underflows:float8_")] == [
+        "underflows:float8_e4m3",
+        "underflows:float8_e5m2",
+    ]
+    assert [*said(shell, "help filt")] == ["filters"]
+    assert "help" in said(shell, "help h")
+    text = shell.text("help filters")
+    assert "underflows:DTYPE[:SHARE]" in text
+    assert "positive" in text and "Some element is above zero." in text
 
 
 def test_files_come_with_their_size(shell, tmp_path: Path):

@@ -74,6 +74,25 @@ def test_nothing_bad_and_nothing_seen(runner, program):
     assert said(none) == ["tfdbg: check: nothing was checked, 0 run(s) were seen."]
 
 
+def test_filters_with_arguments(runner):
+    text = PROGRAM.replace("0.0 if step >= 3 else 2.0", "10.0**step").replace("log(", "square(")
+    script = runner.write("grows.py", text)
+    done = runner.tfdbg("--check", "underflows:float16,overflows:float16", script)
+    assert done.status == 3
+    assert "check failed: overflows:float16: y:0 in run #4" in said(done)[0]
+    runner.tfdbg("--check", "overflows_float16", "--dump-root", "one", script)
+    look = runner.tfdbg("--batch", "-c", "lt", "--dump-dir", "one")
+    assert "lt -f overflows_float16 lists what passes" in look.stdout + look.stderr
+    wrong = runner.tfdbg("--check", "overflows:float17", script)
+    assert wrong.status == 2
+    assert "Did you mean float16" in wrong.stderr
+    runner.write(
+        "own.py", "def above(datum, tensor, *, limit: float):\n    return tensor.max() > limit\n"
+    )
+    done = runner.tfdbg("--filters", "own.py", "--check", "above:1e7", script)
+    assert "check failed: above:1e7: y:0 in run #5" in said(done)[0]
+
+
 def test_the_first_runs_may_be_left_out(runner, program):
     done = runner.tfdbg("--check", "has_inf_or_nan", "--after", "4", program)
     assert done.status == 3

@@ -35,7 +35,10 @@ __all__ = [
     "RunError",
     "RunInfo",
     "bound",
+    "explained",
+    "is_explained",
     "is_only_nonfinite",
+    "marked_as",
     "number_executions",
     "only_nonfinite",
     "takes_dump",
@@ -68,6 +71,24 @@ def only_nonfinite(predicate: _Filter) -> _Filter:
     """
     predicate.only_nonfinite = True  # type: ignore[attr-defined]
     return predicate
+
+
+def explained(predicate: _Filter) -> _Filter:
+    """Mark a filter as one whose tensors have a reason that ``why`` tells, finite as they are."""
+    predicate.explained = True  # type: ignore[attr-defined]
+    return predicate
+
+
+def is_explained(predicate: Predicate) -> bool:
+    """Whether a filter is marked by `explained`."""
+    return getattr(predicate, "explained", False) is True
+
+
+def marked_as(predicate: _Filter, other: Predicate) -> _Filter:
+    """Give a filter the marks of another one, which it calls."""
+    if is_explained(other):
+        explained(predicate)
+    return only_nonfinite(predicate) if is_only_nonfinite(other) else predicate
 
 
 def is_only_nonfinite(predicate: Predicate) -> bool:

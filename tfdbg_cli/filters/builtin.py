@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfdbg_cli.dumps.dump import Predicate, only_nonfinite
+from tfdbg_cli.filters.collapsed import constant
 from tfdbg_cli.filters.magnitude import dead, exploding, overflow_risk, vanishing
+from tfdbg_cli.filters.narrow import overflows, underflows
 from tfdbg_cli.filters.origins import origin_of_nonfinite
+from tfdbg_cli.filters.pairs import broadcast
+from tfdbg_cli.filters.updates import stuck
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
 __all__ = ["BUILTIN", "FOLLOWS", "RECOMMENDED", "has_inf_or_nan"]
@@ -38,6 +42,11 @@ BUILTIN: Mapping[str, Predicate] = {
     "vanishing": vanishing,
     "dead": dead,
     "overflow_risk": overflow_risk,
+    "overflows": overflows,
+    "underflows": underflows,
+    "constant": constant,
+    "broadcast": broadcast,
+    "stuck": stuck,
 }
 
 #: Filter -> its parameter -> the setting that is passed for it.

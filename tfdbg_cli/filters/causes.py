@@ -14,9 +14,12 @@ from tfdbg_cli.dumps.run_info import CALLS
 from tfdbg_cli.filters.cause_ops import inside, of_gradient, written_as
 from tfdbg_cli.filters.cause_patterns import PHASE, Makers, constant, number_of
 from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case, can_give
+from tfdbg_cli.filters.collapsed import why_constant
 from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others, inputs_of, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.filters.outcome import WRITES
+from tfdbg_cli.filters.pairs import why_broadcast
+from tfdbg_cli.filters.updates import why_stuck
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
 __all__ = ["ADVICE", "Cause", "cause_of"]
@@ -66,6 +69,9 @@ ADVICE = {
     "number": "Find where the number comes from: the op combines it with every element.",
     "memory": "Fill the memory where it is made (zeros), or leave out elements never written.",
     "inputs": "config set level values keeps the inputs of each op.",
+    "constant": "Normalize over another axis, or look for what has saturated or died before it.",
+    "broadcast": "Give both one shape before: x.squeeze(-1), or y[:, None].",
+    "stuck": "Use a larger rate, or keep the parameters (a copy for the optimizer) in float32.",
     "weights": "It was bad before this run: start run -f earlier, or see how it is made.",
 }
 
@@ -97,11 +103,13 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
 
     Args:
         lineage: of the dump.
-        datum: a tensor in which something bad began.
+        datum: a tensor in which something bad began, or whose numbers are wrong and yet finite.
 
     Returns:
         ``None``: nothing is claimed.
     """
+    if not lineage.bad(datum):
+        return _of_finite(lineage, datum)
     found, node = _cause_of(lineage, datum), lineage.node(datum)
     if found is None or node is None:
         return found
@@ -114,6 +122,15 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     if written is not None:
         return Cause("gradient", *written)
     return found._replace(advice=_ADVICE_IN.get((found.kind, situation), found.advice))
+
+
+def _of_finite(lineage: TensorLineage, datum: Datum) -> Cause | None:
+    """What the filters of these names find."""
+    found = {"broadcast": why_broadcast, "constant": why_constant, "stuck": why_stuck}
+    for kind, why in found.items():
+        if text := why(lineage, datum):
+            return Cause(kind, text, ADVICE[kind])
+    return None
 
 
 def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:

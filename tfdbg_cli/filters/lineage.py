@@ -103,6 +103,17 @@ class TensorLineage:
         found = [each for each in data if (each.timestamp, self._place(each)) < at] or data
         return found[-1] if found else None
 
+    def floats_given(self, datum: Datum, name: str) -> np.ndarray[Any, Any] | None:
+        """The elements of a tensor as it was given: `floats` of `as_given`."""
+        given = self.as_given(datum, name)
+        return floats(given) if given is not None else None
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape that a tensor had last; ``None``: it isn't known."""
+        data = self.dump.by_tensor(name)
+        shape = data[-1].shape if data else None
+        return tuple(shape) if shape is not None else None
+
     def _place(self, datum: Datum) -> int:
         """Where it is in the dump: what one call has made has one time."""
         return self._ancestry.place(datum) if self._ancestry is not None else 0

@@ -14,10 +14,14 @@ from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
 
 __all__ = [
+    "GRADIENT",
     "dead",
     "exploding",
+    "finite",
+    "largest_magnitude",
     "largest_number",
     "overflow_risk",
+    "unmasked",
     "vanishing",
 ]
 
@@ -51,8 +55,8 @@ _LARGEST |= {
 # Masks hold the lowest number of their dtype, and what is added to it moves it a little.
 _MASKED = -0.99
 
-# The names of what a program differentiates: TensorFlow's, PyTorch's as this debugger gives them.
-_GRADIENT = re.compile(r"(^|/)(gradients(_\d+)?|gradient_tape)/")
+#: The names of what a program differentiates: TensorFlow's, PyTorch's as this debugger gives them.
+GRADIENT = re.compile(r"(^|/)(gradients(_\d+)?|gradient_tape)/")
 # They make zeros because they were asked to.
 _ZEROING = re.compile(
     r"(new_)?(zeros|full|fill|empty)(_like|_strided)?_?|zero_?|ZerosLike|Fill|Const|BroadcastTo"
@@ -75,7 +79,7 @@ def exploding(datum: Datum, tensor: Any, *, above: float = _EXPLODING_ABOVE) -> 
         tensor: its value.
         above: the limit, in the tensor's own units.
     """
-    return any(_largest(block) > above for block in _unmasked(datum, tensor))
+    return any(largest_magnitude(block) > above for block in unmasked(datum, tensor))
 
 
 def overflow_risk(datum: Datum, tensor: Any, *, share: float = _OVERFLOW_SHARE) -> bool:
@@ -92,7 +96,7 @@ def overflow_risk(datum: Datum, tensor: Any, *, share: float = _OVERFLOW_SHARE) 
     limit = largest_number(_dtype(datum, tensor))
     if limit is None:
         return False
-    return any(_largest(block) > share * limit for block in _unmasked(datum, tensor))
+    return any(largest_magnitude(block) > share * limit for block in unmasked(datum, tensor))
 
 
 def vanishing(datum: Datum, tensor: Any, *, below: float = _VANISHING_BELOW) -> bool:
@@ -106,11 +110,11 @@ def vanishing(datum: Datum, tensor: Any, *, below: float = _VANISHING_BELOW) -> 
         tensor: its value.
         below: the limit, in the gradient's own units.
     """
-    if _GRADIENT.search(datum.node_name) is None:
+    if GRADIENT.search(datum.node_name) is None:
         return False
     largest = 0.0
-    for block in _finite(tensor):
-        largest = max(largest, _largest(block))
+    for block in finite(tensor):
+        largest = max(largest, largest_magnitude(block))
         if largest >= below:
             return False
     return largest > 0
@@ -165,7 +169,7 @@ def _dtype(datum: Datum, tensor: Any) -> str:
     return told if told in _LARGEST else np.asarray(tensor).dtype.name
 
 
-def _finite(value: Any) -> Iterator[Array]:
+def finite(value: Any) -> Iterator[Array]:
     """The finite elements in blocks, of complex numbers their absolute values, as wide floats."""
     array = _numbers(value)
     if array is None:
@@ -181,16 +185,17 @@ def _finite(value: Any) -> Iterator[Array]:
         yield block if is_finite.all() else block[is_finite]
 
 
-def _unmasked(datum: Datum, value: Any) -> Iterator[Array]:
+def unmasked(datum: Datum, value: Any) -> Iterator[Array]:
     """The same without the elements of masks."""
     largest = largest_number(_dtype(datum, value))
     if largest is None:
-        yield from _finite(value)
+        yield from finite(value)
         return
     lowest = _MASKED * largest
-    for block in _finite(value):
+    for block in finite(value):
         yield block[block > lowest] if block.size and block.min() <= lowest else block
 
 
-def _largest(block: Array) -> float:
+def largest_magnitude(block: Array) -> float:
+    """Of a block as `finite` gives it; 0 where it is empty."""
     return max(float(block.max()), -float(block.min())) if block.size else 0.0

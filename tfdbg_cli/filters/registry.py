@@ -13,10 +13,10 @@ from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import (
     InconvertibleTensorProto,
     Predicate,
-    is_only_nonfinite,
-    only_nonfinite,
+    marked_as,
     takes_dump,
 )
+from tfdbg_cli.filters.arguments import SIGN, example, required, usage, with_arguments
 from tfdbg_cli.filters.builtin import BUILTIN, FOLLOWS
 
 __all__ = ["FilterRegistry", "load_filters"]
@@ -36,6 +36,7 @@ class FilterRegistry:
         self._settings = settings
         self._filters: dict[str, Predicate] = dict(BUILTIN)
         self._lenient: dict[str, tuple[Predicate, Predicate]] = {}
+        self._with: dict[str, tuple[Predicate, Predicate]] = {}
         self._points = {point.name: point for point in entry_points(group="tfdbg_cli.filters")}
 
     def add(self, name: str, tensor_filter: Predicate) -> None:
@@ -44,7 +45,8 @@ class FilterRegistry:
         Args:
             name: as ``run -f`` takes it.
             tensor_filter: ``f(datum, tensor) -> bool``, or ``f(datum, tensor, dump) -> bool``
-                where it has to know more of the run, such as the inputs of the tensor.
+                where it has to know more of the run, such as the inputs of the tensor. Its
+                keyword-only parameters are arguments: ``run -f NAME:ARGUMENT``.
 
         Raises:
             TypeError: the name is not a str, or the filter can't be called.
@@ -69,12 +71,53 @@ class FilterRegistry:
         """All names, the built-in ones first."""
         return list(dict.fromkeys([*self._filters, *self._points]))
 
+    def __contains__(self, name: str) -> bool:
+        """Whether there is a filter of a name, its arguments included."""
+        try:
+            self.get(name)
+        except UserError:
+            return False
+        return True
+
     def get(self, name: str) -> Predicate:
-        """A filter by name.
+        """A filter by name, with the arguments that are written behind it: ``overflows:float16``.
 
         Raises:
-            UserError: there is none, or its package can't be imported.
+            UserError: there is none, its package can't be imported, or an argument is missing or
+                is none of those that it can have.
         """
+        base, texts = self._parsed(name)
+        found = self._named(base)
+        known = self._with.get(name)
+        if known is None or known[0] is not found:  # each run asks: a signature costs its time
+            takes = bool(texts or required(found))
+            bound = with_arguments(base, found, texts) if takes else found
+            known = self._with[name] = found, bound
+        return known[1]
+
+    def usage(self, name: str) -> str:
+        """A filter's name with the arguments that it takes: ``underflows:DTYPE[:SHARE]``."""
+        found = self._filters.get(name)
+        return name if found is None else usage(name, found)
+
+    def examples(self, name: str) -> list[str]:
+        """How a filter can be written, with each argument that it needs."""
+        found = self._filters.get(name)
+        return [name] if found is None else [*example(name, found)]
+
+    def _parsed(self, name: str) -> tuple[str, list[str]]:
+        """The name of a filter and its arguments, which ``overflows_float16`` has as well."""
+        if name in self._filters or name in self._points:
+            return name, []
+        for base in self._filters if SIGN not in name else ():
+            for way in self.examples(base) if name.startswith(f"{base}_") else ():
+                if name == way.replace(SIGN, "_"):
+                    name = way
+        base, *texts = name.split(SIGN)
+        return base, texts
+
+    def _named(self, name: str) -> Predicate:
+        """The filter itself."""
         if name not in self._filters and name in self._points:
             try:
                 self._filters[name] = self._points[name].load()
@@ -109,19 +152,23 @@ class FilterRegistry:
         Raises:
             UserError: as `get`.
         """
-        found = self._set(name, self.get(name))
+        found = self._set(self._parsed(name)[0], self.get(name))
         known = self._lenient.get(name)
-        if known is None or known[0] is not found:  # each run asks: a signature costs its time
+        if known is None or known[0] is not found:
             known = self._lenient[name] = found, _lenient(found)
         return known[1]
 
     def _set(self, name: str, tensor_filter: Predicate) -> Predicate:
-        """A filter with its thresholds."""
-        settings = self._settings
-        if settings is None or tensor_filter is not BUILTIN.get(name) or name not in FOLLOWS:
+        """A filter with its thresholds, but for those that were given as arguments."""
+        if self._settings is None or name not in FOLLOWS or self.is_replaced(name):
             return tensor_filter
-        given = {key: settings.get(setting) for key, setting in FOLLOWS[name].items()}
-        return functools.partial(tensor_filter, **given)
+        given = getattr(tensor_filter, "keywords", {})
+        values = {
+            key: self._settings.get(setting)
+            for key, setting in FOLLOWS[name].items()
+            if key not in given
+        }
+        return functools.partial(tensor_filter, **values) if values else tensor_filter
 
 
 def _lenient(predicate: Predicate) -> Predicate:
@@ -140,7 +187,7 @@ def _lenient(predicate: Predicate) -> Predicate:
         lenient = lambda datum, tensor, dump: apply(tensor, datum, tensor, dump)  # noqa: E731
     else:
         lenient = lambda datum, tensor: apply(tensor, datum, tensor)  # noqa: E731
-    return only_nonfinite(lenient) if is_only_nonfinite(predicate) else lenient
+    return marked_as(lenient, predicate)
 
 
 def load_filters(path: str, registry: FilterRegistry) -> list[str]:
@@ -172,8 +219,9 @@ def load_filters(path: str, registry: FilterRegistry) -> list[str]:
             continue
         if value.__globals__.get("__name__") != "tfdbg_filters":  # imported, not defined here
             continue
-        has_remedies = has_remedies or getattr(value, "is_remedy", False)
-        if not (takes_dump(value) or _takes_two(value)):
+has_remedies = has_remedies or getattr(value, "is_remedy", False)
+        bare = functools.partial(value, **dict.fromkeys(required(value)))
+        if not (takes_dump(bare) or _takes_two(bare)):
             continue
         registry.add(name, value)
         added.append(name)
@@ -181,7 +229,7 @@ def load_filters(path: str, registry: FilterRegistry) -> list[str]:
         raise UserError(
             f"The filters file {path} defines no filter.",
             "A filter is a function f(datum, tensor) -> bool at the top level of the file, "
-            "or f(datum, tensor, dump).",
+            "or f(datum, tensor, dump). Keyword-only parameters are its arguments.",
         )
     return added
 

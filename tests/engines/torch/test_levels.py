@@ -117,9 +117,10 @@ def test_nodes_that_do_not_count_do_not_stop_modules(programs, program):
     assert "no tensor passed has_inf_or_nan" in done.out + done.err
 
 
-def test_other_filters_need_all_values(programs, program):
+@pytest.mark.parametrize("name", ["exploding", "overflows:float16"])
+def test_other_filters_need_all_values(programs, program, name):
     path = program("F.softmax(net(x), -1).sum() * (1e6 if step == 2 else 1.0)", mask="-1.0")
-    done = watched(programs, path, ("config set level modules",), "exploding")
+    done = watched(programs, path, ("config set level modules",), name)
     assert "run-end: training run #3" in done.out
     assert level(done) == FULL
 

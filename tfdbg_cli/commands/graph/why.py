@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, Place, compile_regex
 from tfdbg_cli.commands.graph.first_bad import origins_of
@@ -21,7 +21,7 @@ from tfdbg_cli.commands.tensors.list_tensors import LIST_TENSORS
 from tfdbg_cli.commands.wrapping import Prose, columns_of
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, line
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.dump import Datum, Dump, is_explained
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.filters.causes import ADVICE, cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
@@ -55,6 +55,7 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     without = arguments.filter_exclude_node_names
     pattern = compile_regex(without, "-fenn") if without else None
+    explained = _explained(context, arguments.tensor_filter)
     if arguments.next:
         begin: Datum | None = _next_origin(context, pattern)
         if begin is None:
@@ -62,7 +63,7 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
             return Toast(text, "warning")
     else:
         begin = None if arguments.tensor_filter else _origin_of(context, arguments.node_name)
-        begin = begin or first_origin(dump, pattern)
+        begin = begin or (first_origin if explained is None else explained)(dump, pattern)
     if arguments.json:
         found = [Finding.of(context, begin)] if begin is not None else []
         return json_document(len(found), lambda at: found[at].record())
@@ -71,6 +72,8 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
         context.place = Place(begin.tensor_name, data.index(begin) if len(data) > 1 else None)
         context.extra["loss is told"] = True
         lines = verdict(dump, begin, context.width)
+    elif explained is not None:
+        lines = [line((f"No tensor of this run passes {arguments.tensor_filter}.", "success"))]
     elif next(passing(dump, has_inf_or_nan), None) is not None:
         lines = [line((_MEANT, "info")), *_first_of_all(dump)]
     else:
@@ -88,6 +91,24 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
     document = ChainDocument([*parts, listed], menu=listed.menu)
     document.kind = "verdict" if begin is not None else ""
     return document
+
+
+def _explained(context: Context, name: str) -> Callable[..., Datum | None] | None:
+    """Finds the first tensor that passes a filter with reasons of its own; ``None``: it has none.
+
+    Args:
+        context: of the dump.
+        name: of the filter; empty: there is none.
+    """
+    predicate = context.filters.predicate(name) if name else None
+    if predicate is None or not is_explained(predicate):
+        return None
+
+    def first(dump: Dump, exclude: re.Pattern[str] | None) -> Datum | None:
+        found = dump.find(predicate, 1, exclude, on_error=lambda datum, error: None)
+        return found[0] if found else None
+
+    return first
 
 
 def _next_origin(context: Context, exclude: re.Pattern[str] | None) -> Datum | None:

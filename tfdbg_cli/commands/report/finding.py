@@ -19,7 +19,7 @@ from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.files import near_path
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.printable import printable
-from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
+from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, is_explained
 from tfdbg_cli.dumps.graph import Graph, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.causes import cause_of
@@ -186,7 +186,7 @@ def _begin(
     first = passing[finding.filter]
     origin = first_origin(dump, exclude)
     if origin is None or not TensorLineage.of(dump).bad(first):
-        return first, False
+        return first, is_explained(predicates[finding.filter])
     if exclude is not None and origin.timestamp > first.timestamp:
         return first, False  # it was made bad by one that may be
     return origin, True

@@ -29,7 +29,7 @@ from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.files import near_path
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.program_facts import program_facts
-from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.dump import Datum, Dump, is_explained
 from tfdbg_cli.dumps.graph import node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.tensors.summary import summarize
@@ -106,11 +106,11 @@ def _subject(context: Context, dump: Dump, exclude: str) -> _Subject:
         origin = first_origin(dump, pattern)
         if origin is not None:
             return _Subject(origin, True)
-        if not name or name not in context.filters.names():  # one of the program's, offline
+        if not name or name not in context.filters:  # one of the program's, offline
             return _Subject(None)
         predicate = context.filters.predicate(name)
         passing = dump.iter_find(predicate, 1, pattern, on_error=lambda datum, error: None)
-        return _Subject(next(passing, None))
+        return _Subject(next(passing, None), is_explained(predicate))
     except Exception as error:  # a value that can't be read
         pass_on(error)
         return _Subject(None, problem=one_line(error))

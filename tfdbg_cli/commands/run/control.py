@@ -267,8 +267,11 @@ def _more_ways(context: Context) -> list[Line]:
         line("    Keep executing runs until a dumped tensor passes a filter."),
         line("    Registered filter(s):"),
     ]
-    for name in context.filters.names():
-        lines.append(line("      * ", (f"run -f {name}", "link", f"run -f {quoted(name)}")))
+    filters = context.filters
+    for name in filters.names():
+        way = next(iter(filters.examples(name)), name)
+        shown = f"run -f {filters.usage(name) if way != name else name}"
+        lines.append(line("      * ", (shown, "link", f"run -f {quoted(way)}")))
     return lines
 
 

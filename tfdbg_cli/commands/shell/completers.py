@@ -26,6 +26,7 @@ __all__ = [
     "feeds",
     "files",
     "filters",
+    "help_topics",
     "node_patterns",
     "nodes",
     "op_types",
@@ -168,9 +169,10 @@ def filters(context: Context, typed: str) -> Iterable[Candidate]:
     """Tensor filters."""
     known = context.filters
     return [
-        Candidate(name, known.summary(name) or "tensor filter")
+        Candidate(way, known.summary(name) or "tensor filter")
         for name in known.names()
-        if name.startswith(typed)
+        for way in known.examples(name)
+        if way.startswith(typed)
     ]
 
 
@@ -197,6 +199,14 @@ def commands(context: Context, typed: str) -> Iterable[Candidate]:
     for name, text in context.settings.aliases.items():
         if name.startswith(typed):
             found.append(Candidate(name, text))
+    return found
+
+
+def help_topics(context: Context, typed: str) -> Iterable[Candidate]:
+    """Commands, and what else `help` tells of."""
+    found = [*commands(context, typed)]
+    if "filters".startswith(typed):
+        found.append(Candidate("filters", "the filters of run -f and lt -f"))
     return found
 
 

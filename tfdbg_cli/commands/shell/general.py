@@ -65,6 +65,8 @@ def _help(context: Context, arguments: argparse.Namespace) -> Result:
         wanted = arguments.command
         if wanted == "keys":
             return UiRequest("keys")
+        if wanted == "filters":
+            return _help_page(context, _filters(context), "help: filters")
         found = context.registry.lookup(wanted, context.mode)
         if found is None:
             if wanted in context.settings.aliases:
@@ -98,6 +100,31 @@ def _help(context: Context, arguments: argparse.Namespace) -> Result:
         line("help COMMAND says more, with examples. Tab completes commands, options and names."),
     ]
     return _help_page(context, lines, "help", _NAMES + 2)
+
+
+def _filters(context: Context) -> list[Line]:
+    """The filters with their arguments, and how one's own are written."""
+    known = context.filters
+    lines = [
+        line(("Filters", "heading"), " of run -f, lt -f, why -f, --check and scan -f."),
+        line(),
+    ]
+    for name in known.names():
+        about = known.summary(name).removeprefix("Whether ")
+        lines += [line("  ", (known.usage(name), "bold")), line(f"      {about}")]
+    return [*lines, line(), *(line(each) for each in ARGUMENTS)]
+
+
+#: What filters take, in words.
+ARGUMENTS = (
+    "Arguments follow a colon: overflows:float16, underflows:float16:0.1. Those in brackets may be "
+    "left out.",
+    "A filter of your own is a function f(datum, tensor) in a file given with --filters. With a "
+    "third parameter it also gets the dump, and so the graph and the inputs of the tensor. Its "
+    "keyword-only parameters are its arguments: def above(datum, tensor, *, limit: float = 3) is "
+    "above or above:5. An argument is converted by its annotation: int, float, str, or an "
+    "enum.Enum, whose values Tab completes.",
+)
 
 
 def _help_page(context: Context, lines: list[Line], title: str, indent: int = 6) -> TextDocument:
@@ -198,10 +225,22 @@ HELP = Command(
     "help",
     ("h",),
     "general",
-    "Show all commands, or one.",
+    "Show all commands, or one; or the filters.",
     _help,
-    (Argument(("command",), "a command", "COMMAND", nargs="?", complete=completers.commands),),
-    examples=(("help", "all commands"), ("help pt", "one command, with examples")),
+    (
+        Argument(
+            ("command",),
+            "a command, or filters",
+            "COMMAND",
+            nargs="?",
+            complete=completers.help_topics,
+        ),
+    ),
+    examples=(
+        ("help", "all commands"),
+        ("help pt", "one command, with examples"),
+        ("help filters", "all filters, with their arguments"),
+    ),
 )
 
 CONFIG = Command(

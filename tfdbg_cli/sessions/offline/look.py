@@ -155,7 +155,7 @@ def _mention_filter(context: Context, debugger: Debugger) -> None:
     name = context.run_info.filter_name
     if not name:
         return
-    if name in debugger.filters.names():
+    if name in debugger.filters:
         hint = f"lt -f {quoted(name)} lists what passes."
     else:
         hint = "It isn't loaded: --filters FILE.py loads it."

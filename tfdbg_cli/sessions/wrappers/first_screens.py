@@ -6,7 +6,7 @@ from tfdbg_cli.commands.context import compile_regex
 from tfdbg_cli.commands.run.control import RunChoice
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.dumps.dump import Datum, Dump, is_only_nonfinite
+from tfdbg_cli.dumps.dump import Datum, Dump, is_explained, is_only_nonfinite
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.wrappers.framework import OnRunEndRequest, OnRunStartAction
@@ -74,8 +74,9 @@ class FirstScreens:
         if shown_by:
             return shown_by
         exclude = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
-        is_about_bad = is_only_nonfinite(self._debugger.filters.predicate(choice.filter_name))
-        return f"{'why' if is_about_bad else 'lt'} -f {quoted(choice.filter_name)}{exclude}"
+        predicate = self._debugger.filters.predicate(choice.filter_name)
+        has_reason = is_only_nonfinite(predicate) or is_explained(predicate)
+        return f"{'why' if has_reason else 'lt'} -f {quoted(choice.filter_name)}{exclude}"
 
     def _passes(self, choice: RunChoice, dump: Dump) -> bool:
         """Whether some tensor passes the filter; a filter that raises is noted and passed over."""
