@@ -19,7 +19,8 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import CodeLine, Profile, ProfileEntry
 from tfdbg_cli.dumps.run_folder.dump import RunFolderWriter
-from tfdbg_cli.dumps.series.tracks import Mark, Series, Tracks
+from tfdbg_cli.dumps.series.points import Series
+from tfdbg_cli.dumps.series.tracks import Mark, Tracks
 from tfdbg_cli.dumps.sources import Frame, Sources
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 from tfdbg_cli.filters.registry import FilterRegistry

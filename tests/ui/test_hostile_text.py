@@ -22,7 +22,8 @@ from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder.dump import write_run_folder
-from tfdbg_cli.dumps.series.tracks import Series, Tracks
+from tfdbg_cli.dumps.series.points import Series
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import Frame, Sources
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 

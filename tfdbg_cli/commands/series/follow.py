@@ -29,7 +29,8 @@ from tfdbg_cli.common.documents import (
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.series.event_files import write_scalars
-from tfdbg_cli.dumps.series.tracks import CAPACITY, LOSS, Points, Series, Tracks
+from tfdbg_cli.dumps.series.points import CAPACITY, Points, Series
+from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
 from tfdbg_cli.tensors.sparkline import sparkline
 
 __all__ = ["COMMANDS"]

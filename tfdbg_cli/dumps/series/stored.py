@@ -7,7 +7,8 @@ import math
 from typing import Any
 
 from tfdbg_cli.dumps.run_folder.json_fields import Fields, is_size
-from tfdbg_cli.dumps.series.tracks import CAPACITY, Mark, Series, Tracks
+from tfdbg_cli.dumps.series.points import CAPACITY, Series
+from tfdbg_cli.dumps.series.tracks import Mark, Tracks
 
 __all__ = ["SERIES_FILE", "read_tracks", "written_tracks"]
 

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.interpreter.program_signals import pass_on
-from tfdbg_cli.dumps.series.tracks import CAPACITY, LOSS, Tracks
+from tfdbg_cli.dumps.series.points import CAPACITY
+from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
 from tfdbg_cli.engines.torch.private import unobserved
 from tfdbg_cli.engines.torch.values.access import Access, access
 
