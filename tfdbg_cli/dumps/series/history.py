@@ -51,13 +51,15 @@ class Growth(NamedTuple):
 
     Attributes:
         first, last: the smallest magnitude, and the last finite one.
+        at: the run of the last one.
         runs: how many runs lie between the two.
-        measured: how many runs were measured in all.
+        measured: how many runs of these were measured, both ends included.
         end: a magnitude after ``last`` that is infinite or nan; ``None``: there is none.
     """
 
     first: float
     last: float
+    at: int
     runs: int
     measured: int
     end: float | None
@@ -75,8 +77,9 @@ class Growth(NamedTuple):
         return cls(
             float(values[lowest]),
             float(values[-1]),
+            int(runs[-1]),
             int(runs[-1] - runs[lowest]),
-            len(points.values),
+            len(values) - lowest,
             float(points.values[finite[-1] + 1]) if is_cut else None,
         )
 

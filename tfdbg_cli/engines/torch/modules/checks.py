@@ -184,6 +184,8 @@ class Checks:
         has_news: there is something that nobody has judged.
         kept: what was bad inside of the outermost calls of modules.
         failure: what went wrong where nobody could be told.
+        measures: the largest magnitudes are wanted, though they cost more than what else tells of
+            nan; on a CUDA device they don't, and are noted in any case.
         sizes: kind and module or parameter, by its id -> itself, and the largest magnitude of what
             was looked at: of several outputs and calls that of the largest.
     """
@@ -193,6 +195,7 @@ class Checks:
         self.has_news = False
         self.kept: dict[Found, torch.Tensor] = {}
         self.failure: Exception | None = None
+        self.measures = False
         self.sizes: dict[tuple[str, int], tuple[Any, float]] = {}
         keep = functools.partial(Checks._keep, weakref.proxy(self))
         self._verdicts: Verdicts[Event] = Verdicts(keep, measures=True)
@@ -206,7 +209,7 @@ class Checks:
 
     def _are_clean(self, kind: str, things: Sequence[Any], tensors: Sequence[torch.Tensor]) -> bool:
         """Whether tensors are known to be clean; of some kinds the magnitudes are noted."""
-        found = largest_of(tensors) if kind in _MEASURED else None
+        found = largest_of(tensors) if self.measures and kind in _MEASURED else None
         if found is None:
             return are_clean(tensors)
         is_clean = True

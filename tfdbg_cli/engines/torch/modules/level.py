@@ -171,6 +171,7 @@ class ModulesLevel(CaptureLevel):
 
     def begin_run(self) -> None:
         super().begin_run()
+        self._checks.measures = self._magnitudes.is_due(self.kind)
         self._outside.begin_run()
 
     def discard(self) -> None:
