@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tfdbg_cli.commands.graph.phases import phase_of
 from tfdbg_cli.commands.series.loss_line import loss_lines
 from tfdbg_cli.commands.series.magnitudes import growth_lines
+from tfdbg_cli.commands.series.step_facts import step_lines
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
@@ -44,7 +45,7 @@ def verdict(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
         width: columns that a curve may fill.
     """
     made = _Verdict(dump, begin)
-    loss = loss_lines(*dump.tracks_of(begin.node_name), width=width)
+    tracks, whose = dump.tracks_of(begin.node_name)
     return [
         *made.head(),
         *made.reason(),
@@ -53,7 +54,8 @@ def verdict(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
         *made.aftermath(),
         *made.remedy(),
         *growth_lines(dump, begin, width),
-        *loss,
+        *step_lines(tracks, dump.run_info()),
+        *loss_lines(tracks, whose, width=width),
     ]
 
 

@@ -11,7 +11,7 @@ from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Candidate, Toast
 from tfdbg_cli.commands.series.files import save_series
 from tfdbg_cli.commands.series.loss_line import number_role, number_text, spark_spans
-from tfdbg_cli.commands.series.norms import GRADIENT, PARAMETER, norm_expressions
+from tfdbg_cli.commands.series.norms import GRADIENT, PARAMETER, STEP, norm_expressions
 from tfdbg_cli.commands.series.plot_document import PlotDocument, between
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -141,7 +141,7 @@ def _forget(tracks: Tracks, name: str) -> Toast:
     if name == "--norms" or (name not in tracks and name.strip("-") == "norms"):
         tracks.has_norms = False
         for each in [*tracks]:
-            if each.partition(".")[0] in (GRADIENT, PARAMETER):
+            if each.partition(".")[0] in (GRADIENT, PARAMETER, STEP):
                 tracks.forget(each)
         return Toast("Norms are no longer followed.")
     if name not in tracks:

@@ -8,10 +8,26 @@ from typing import NamedTuple
 from tfdbg_cli.dumps.series.history import History
 from tfdbg_cli.dumps.series.points import Series
 
-__all__ = ["LOSS", "Mark", "Tracks"]
+__all__ = [
+    "CLIP_LIMIT",
+    "CLIP_NORM",
+    "CLIP_SCALE",
+    "LOSS",
+    "LOSS_SCALE",
+    "STEP_SKIPPED",
+    "VALUE_LIMIT",
+    "Mark",
+    "Tracks",
+]
 
 #: The series that is followed without being asked for.
 LOSS = "loss"
+#: What clipping has found and allowed, and the factor that gradients still had then.
+CLIP_NORM, CLIP_LIMIT, CLIP_SCALE = "clip_norm", "clip_limit", "clip_scale"
+#: The largest magnitude of an element that clipping has allowed.
+VALUE_LIMIT = "clip_value"
+#: The factor of the loss in a run; 1 if the scaler left the step out.
+LOSS_SCALE, STEP_SKIPPED = "loss_scale", "step_skipped"
 
 _MOST_MARKS = 1_000
 
