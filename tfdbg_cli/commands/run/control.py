@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tfdbg_cli.commands.compare.arguments import comparison, terms_arguments
