@@ -12,18 +12,17 @@ from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import ListCommand, Shown, chosen_columns, order_arguments
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.series.loss_line import number_role, number_text, spark_spans
-from tfdbg_cli.commands.series.magnitudes import doubling_text, factor_text
+from tfdbg_cli.commands.series.magnitudes import doubling_text, factor_text, growth_curve
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
 from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.dumps.series.history import KEPT_RUNS, Growth, Measured
-from tfdbg_cli.tensors.sparkline import sparkline
 
 __all__ = ["COMMANDS"]
 
 _SPARK = 24
-# Of what was measured once nobody knows whether it grew.
-_FEWEST = 2
+# Of what was measured less often nobody knows whether it grew.
+_FEWEST = 3
 _LONG_NAME = 40
 
 
@@ -77,7 +76,7 @@ def _rows(context: Context, pattern: str) -> tuple[list[_Grown], str, str]:
         points = series.points()
         growth = Growth.of(points)
         if growth is not None and len(series) >= _FEWEST and wanted.search(tensor.name):
-            curve = sparkline(points.values, _SPARK)
+            curve = growth_curve(points.values, _SPARK)
             rows.append(_Grown(tensor, growth, float(points.values[-1]), len(series), curve))
     return rows, kind, whose
 
@@ -178,8 +177,8 @@ GROWTH = Command(
         "half. What the check of another tensor covers isn't measured, nor are runs at the levels "
         "ops and values, where it would cost more.\n\n"
         "Grown is the last finite magnitude as a multiple of the lowest one before it, and "
-        "doubling the number of runs in which it has doubled since, on average. plot with a name "
-        "of this list draws its curve."
+        "doubling the number of runs in which it has doubled since, on average. The curve is "
+        "logarithmic; plot with a name of this list draws it."
     ),
 )
 

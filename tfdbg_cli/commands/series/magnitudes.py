@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tfdbg_cli.commands.graph.phases import phase_of
 from tfdbg_cli.commands.series.loss_line import number_role, number_text, spark_spans
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.elements import node_name_of
@@ -21,12 +22,12 @@ from tfdbg_cli.dumps.series.history import (
 from tfdbg_cli.dumps.series.points import Series
 from tfdbg_cli.tensors.sparkline import sparkline
 
-__all__ = ["doubling_text", "factor_text", "growth_lines", "nearest"]
+__all__ = ["doubling_text", "factor_text", "growth_curve", "growth_lines", "nearest"]
 
 # Nodes that are looked at on the way from a tensor to the nearest one that was measured.
 _MOST_NODES = 500
-_LEAST_BLOCKS, _MOST_BLOCKS = 8, 40
-_FEWEST = 2
+_LEAST_BLOCKS, _MOST_BLOCKS = 12, 40
+_FEWEST = 3
 
 
 def growth_lines(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
@@ -49,11 +50,18 @@ def growth_lines(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
     words = [Span(f"{found.name}, "), *_words(growth)]
     tail = Span("growth", "link", command)
     taken = sum(len(span.text) for span in (*words, tail)) + 11
-    blocks = sparkline(known[found].points().values, max(min(width - taken, _MOST_BLOCKS), 0))
-    curve = [*spark_spans(blocks), Span("  ")] if len(blocks) >= _LEAST_BLOCKS else []
+    room = min(max(width - taken, _LEAST_BLOCKS), _MOST_BLOCKS)
+    curve = [*spark_spans(growth_curve(known[found].points().values, room)), Span("  ")]
     return [
         line(("Grew:  " if growth.has_grown else "Before: ", "bold"), *curve, *words, "  ", tail)
     ]
+
+
+def growth_curve(values: Array, width: int) -> str:
+    """Magnitudes as blocks, on a logarithmic scale; 0 is as high as the smallest other one."""
+    positive = values[np.isfinite(values) & (values > 0)]
+    lowest = float(positive.min()) if positive.size else 1.0
+    return sparkline(np.log2(np.maximum(values, lowest)), width)
 
 
 def _words(growth: Growth) -> Iterator[Span]:
@@ -91,7 +99,8 @@ def nearest(dump: Dump, begin: Datum, known: Mapping[Measured, Series]) -> Measu
     """The tensor nearest to another one among those that were measured.
 
     That is what its own module returns (in a backward pass: the gradient of that, or of a parameter
-    of the module), else the same of the ops before it, else of the modules around it.
+    of the module), else the same of the ops before it, else of the modules around it. Of a
+    parameter it is the gradient; of what comes in, the same of the ops that read it.
 
     Args:
         dump: of the run.
@@ -112,7 +121,13 @@ def nearest(dump: Dump, begin: Datum, known: Mapping[Measured, Series]) -> Measu
                 return max(found, key=lambda each: _factor(known[each]))
         return None
 
+    for each in known:
+        if each.name == f"gradient of {begin.node_name}":  # it is a parameter
+            return each
     waiting, seen = [begin.node_name], {begin.node_name}
+    start = graph.nodes.get(begin.node_name)
+    if start is not None and not start.inputs:  # it comes in: what reads it is the nearest
+        waiting += [edge.node for edge in graph.recipients(start.name, control=False)]
     for name in waiting:  # grows on the way: the nearest come first
         node = graph.nodes.get(name)
         if node is None:
