@@ -16,7 +16,8 @@ from command_kit import Shell
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
-from tfdbg_cli.dumps.series.tracks import CAPACITY, Mark, Series, Tracks
+from tfdbg_cli.dumps.series.points import CAPACITY, Series
+from tfdbg_cli.dumps.series.tracks import Mark, Tracks
 
 
 def tracks_of(**series):

@@ -14,7 +14,8 @@ from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunInfo
-from tfdbg_cli.dumps.series.tracks import Series, Tracks
+from tfdbg_cli.dumps.series.points import Series
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.filters.registry import FilterRegistry
 
 

@@ -22,7 +22,9 @@ from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder.dump import write_run_folder
-from tfdbg_cli.dumps.series.tracks import Series, Tracks
+from tfdbg_cli.dumps.series.history import Measured
+from tfdbg_cli.dumps.series.points import Series
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import Frame, Sources
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
@@ -32,6 +34,14 @@ ACTS = "A\x1b]0;hacked\x07\x1b[31mB\x9b31mC\x08\x85\u2028\u202eD\u2066E\u2069\u0
 SHOWN = printable(ACTS)
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 START = 1795188947307651
+
+
+def hostile_tracks() -> Tracks:
+    tracks = Tracks([Series("series" + ACTS, "`x`" + ACTS)])
+    tensor = Measured("output of " + ACTS, ACTS, "output")
+    for run in range(1, 5):
+        tracks.history.add("run" + ACTS, run, (tensor,), (float(run),))
+    return tracks
 
 
 def hostile_dump() -> MemoryDump:
@@ -59,7 +69,7 @@ def hostile_dump() -> MemoryDump:
         error=RunError("Error" + ACTS, "message" + ACTS, names[1], path, 2),
         details=[("Label" + ACTS, "text" + ACTS)],
         outputs={"loss" + ACTS: names[1] + ":0"},
-        tracks=Tracks([Series("series" + ACTS, "`x`" + ACTS)]),
+        tracks=hostile_tracks(),
     )
     info.tracks["series" + ACTS].add(1, 2.0)
     sources = Sources({path: f"import x\ny = f(x)  # {ACTS}\n"}, live=False)
@@ -111,6 +121,7 @@ COMMANDS = {
     "print_source": [f"ps '/home/user/{SHOWN}.py'", f"ps '/home/user/{SHOWN}.py' -n", "ps nothing"],
     "track": ["track", f"track '{ACTS}'", f"track -d '{ACTS}'"],
     "plot": ["plot", f"plot '{ACTS}'", f"plot --save '/nowhere/{ACTS}.svg'"],
+    "growth": ["growth", "growth --json", f"growth -n '{ACTS}('", f"plot 'output of {SHOWN}'"],
     "history": ["history"],
     "source": ["source 'nothing" + ACTS + "'"],
     "save": ["save '/nowhere/" + ACTS + "'"],

@@ -12,7 +12,7 @@ from tfdbg_cli.commands.registry import Command, CommandRegistry
 from tfdbg_cli.commands.report import report
 from tfdbg_cli.commands.run import control as run
 from tfdbg_cli.commands.run import post_mortem
-from tfdbg_cli.commands.series import follow
+from tfdbg_cli.commands.series import follow, growth
 from tfdbg_cli.commands.shell import aliases, general, scripts
 from tfdbg_cli.commands.source import print_source as source
 from tfdbg_cli.commands.stepper import moves as stepper
@@ -41,6 +41,7 @@ BUILTIN: tuple[Command, ...] = (
     *place.COMMANDS,
     *report.COMMANDS,
     *follow.COMMANDS,
+    *growth.COMMANDS,
     *preview.COMMANDS,
     *source.COMMANDS,
     *profile.COMMANDS,

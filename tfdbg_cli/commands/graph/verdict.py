@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tfdbg_cli.commands.graph.phases import phase_of
 from tfdbg_cli.commands.series.loss_line import loss_lines
+from tfdbg_cli.commands.series.magnitudes import growth_lines
+from tfdbg_cli.commands.series.step_facts import step_lines
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
@@ -43,7 +45,7 @@ def verdict(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
         width: columns that a curve may fill.
     """
     made = _Verdict(dump, begin)
-    loss = loss_lines(*dump.tracks_of(begin.node_name), width=width)
+    tracks, whose = dump.tracks_of(begin.node_name)
     return [
         *made.head(),
         *made.reason(),
@@ -51,7 +53,9 @@ def verdict(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
         *made.inputs(),
         *made.aftermath(),
         *made.remedy(),
-        *loss,
+        *growth_lines(dump, begin, width),
+        *step_lines(tracks, dump.run_info()),
+        *loss_lines(tracks, whose, width=width),
     ]
 
 
@@ -59,7 +63,9 @@ def as_page(lines: Iterable[Line]) -> list[Line]:
     """A verdict for a page that takes no commands: without the links that ask for more."""
 
     def is_shown(span: Span) -> bool:
-        return span.link is None or not span.link.command.startswith(("fix", "help ", "plot "))
+        return span.link is None or not span.link.command.startswith(
+            ("fix", "growth", "help ", "plot ")
+        )
 
     kept = (Line(list(filter(is_shown, each.spans))) for each in lines)
     return [Line(trimmed(each.spans)) for each in kept]

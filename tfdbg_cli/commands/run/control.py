@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tfdbg_cli.commands.compare.arguments import comparison, terms_arguments
@@ -18,6 +19,7 @@ from tfdbg_cli.commands.context import (
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Choice, Leave, Question
 from tfdbg_cli.commands.run.error_screen import error_document, list_item
+from tfdbg_cli.commands.series.step_facts import StepFact, step_facts
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.units import has_debug_ops
@@ -204,7 +206,7 @@ def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
         *(
             _session_run(info)
             if info.unit == "session"
-            else _program_run(info, columns_of(context))
+            else _program_run(info, columns_of(context), step_facts(context.numbers()[0], info))
         ),
     ]
     if info.error is not None:
@@ -289,11 +291,11 @@ def _session_run(info: RunInfo) -> list[Line]:
     return [*lines, line(), line("Feed dict:" if is_original else "Inputs:"), *_feeds(info)]
 
 
-def _program_run(info: RunInfo, columns: int) -> list[Line]:
+def _program_run(info: RunInfo, columns: int, facts: Iterable[StepFact]) -> list[Line]:
     """What is known of a run that is a stretch of the program."""
     head = info.kind[:1].upper() + info.kind[1:]
     lines = [line((f"{head} #{info.number or info.call_count}: ", "bold"), info.runner)]
-    details = [*info.details]
+    details = [*info.details, *((fact.label, fact.text) for fact in facts)]
     if info.number and info.call_count != info.number:
         details.append(("Run", f"{info.call_count} of the program"))
     width = max((len(label) for label, _ in details), default=0) + 2

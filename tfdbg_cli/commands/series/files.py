@@ -12,7 +12,8 @@ from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.files import replacing
 from tfdbg_cli.common.printable import printable
-from tfdbg_cli.dumps.series.tracks import Mark, Points
+from tfdbg_cli.dumps.series.points import Points
+from tfdbg_cli.dumps.series.tracks import Mark
 from tfdbg_cli.tensors.curve import Frame, framed
 
 __all__ = ["save_series", "svg_text"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Candidate, Toast
 from tfdbg_cli.commands.series.files import save_series
 from tfdbg_cli.commands.series.loss_line import number_role, number_text, spark_spans
-from tfdbg_cli.commands.series.norms import GRADIENT, PARAMETER, norm_expressions
+from tfdbg_cli.commands.series.norms import GRADIENT, PARAMETER, STEP, norm_expressions
 from tfdbg_cli.commands.series.plot_document import PlotDocument, between
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -29,7 +29,8 @@ from tfdbg_cli.common.documents import (
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.series.event_files import write_scalars
-from tfdbg_cli.dumps.series.tracks import CAPACITY, LOSS, Points, Series, Tracks
+from tfdbg_cli.dumps.series.points import CAPACITY, Points, Series
+from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
 from tfdbg_cli.tensors.sparkline import sparkline
 
 __all__ = ["COMMANDS"]
@@ -140,7 +141,7 @@ def _forget(tracks: Tracks, name: str) -> Toast:
     if name == "--norms" or (name not in tracks and name.strip("-") == "norms"):
         tracks.has_norms = False
         for each in [*tracks]:
-            if each.partition(".")[0] in (GRADIENT, PARAMETER):
+            if each.partition(".")[0] in (GRADIENT, PARAMETER, STEP):
                 tracks.forget(each)
         return Toast("Norms are no longer followed.")
     if name not in tracks:
@@ -184,8 +185,9 @@ def _row(series: Series, width: int) -> Line:
 
 def _plot(context: Context, arguments: argparse.Namespace) -> Result:
     tracks, whose = _tracks(context, arguments.names)
-    names = _names(tracks, arguments.names)
-    points = {name: tracks[name].points() for name in names}
+    series = {**_magnitudes(context, tracks, arguments.names), **tracks}
+    names = _names(series, arguments.names)
+    points = {name: series[name].points() for name in names}
     if arguments.runs:
         runs = _read_runs(arguments.runs, points)
         points = {name: between(each, runs) for name, each in points.items()}
@@ -200,10 +202,21 @@ def _plot(context: Context, arguments: argparse.Namespace) -> Result:
         return Toast(f"{len(points)} scalar(s) written to {file}", "success")
     if not arguments.runs:
         runs = _extent(points.values())
-    return _picture(context, arguments, tracks, points, runs, whose)
+    whole = _extent(series[name].points() for name in points)
+    return _picture(context, arguments, tracks, points, (runs, whole), whose)
 
 
-def _names(tracks: Tracks, wanted: Sequence[str]) -> list[str]:
+def _magnitudes(context: Context, tracks: Tracks, wanted: Sequence[str]) -> Mapping[str, Series]:
+    """The series of ``growth`` that are asked for by their names."""
+    history = tracks.history
+    kinds = [kind for kind in history.kinds if kind != context.run_info.kind]
+    found: dict[str, Series] = {}
+    for kind in (*kinds, context.run_info.kind) if wanted else ():
+        found |= {each.name: series for each, series in history.series(kind).items()}
+    return {name: found[name] for name in wanted if name in found}
+
+
+def _names(tracks: Mapping[str, Series], wanted: Sequence[str]) -> list[str]:
     """The series that are meant, those with numbers in them.
 
     Raises:
@@ -257,9 +270,10 @@ def _picture(
     arguments: argparse.Namespace,
     tracks: Tracks,
     points: dict[str, Points],
-    runs: tuple[int, int],
+    stretch: tuple[tuple[int, int], tuple[int, int]],
     whose: str,
 ) -> Document:
+    runs, whole = stretch
     shown = [*points][:_MOST_CURVES]
     height = arguments.rows or _HEIGHTS.get(len(shown), _LEAST_HEIGHT)
     parts: list[Document] = []
@@ -281,7 +295,7 @@ def _picture(
     if len(points) > len(shown):
         more = f"and {len(points) - len(shown)} more: plot NAME shows one, track lists them."
         parts.append(TextDocument([line(), line((more, "dim"))]))
-    menu = _menu(arguments, runs, _extent(tracks[name].points() for name in points))
+    menu = _menu(arguments, runs, whole)
     what = f"{', '.join(shown[:3])}{', ...' * (len(shown) > 3)}{whose and f' {whose}'}"
     title = f"{what}: runs {runs[0]} to {runs[1]}"
     return ChainDocument(parts, title=title, menu=menu)

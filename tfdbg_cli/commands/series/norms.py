@@ -10,10 +10,12 @@ from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph, Node
 
-__all__ = ["GRADIENT", "PARAMETER", "norm_expressions"]
+__all__ = ["GRADIENT", "PARAMETER", "STEP", "norm_expressions"]
 
 #: What the series are called: these, and behind a dot the module.
 GRADIENT, PARAMETER = "grad_norm", "param_norm"
+#: The same of gradients as an optimizer gets them, which an engine tells by itself.
+STEP = "step_norm"
 
 _BACKWARD = re.compile(r"gradients(_\d+)?/")
 # What TensorFlow and the NumPy engine call what comes back through an op.

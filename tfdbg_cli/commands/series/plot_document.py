@@ -9,7 +9,8 @@ from tfdbg_cli.commands.series.loss_line import number_role, number_text
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Cell, Document, Line, Link, Span, TextDocument, line
-from tfdbg_cli.dumps.series.tracks import Mark, Points
+from tfdbg_cli.dumps.series.points import Points
+from tfdbg_cli.dumps.series.tracks import Mark
 from tfdbg_cli.tensors.curve import braille_rows, column_of, framed, ticks
 from tfdbg_cli.tensors.sparkline import INF, NAN
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tfdbg_cli.dumps.files import make_folder, write_file
 from tfdbg_cli.dumps.proto import wire
-from tfdbg_cli.dumps.series.tracks import Points
+from tfdbg_cli.dumps.series.points import Points
 
 __all__ = ["write_scalars"]
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
+from tfdbg_cli.common.arrays import Array
 from tfdbg_cli.dumps.run_folder.json_fields import Fields, is_size
-from tfdbg_cli.dumps.series.tracks import CAPACITY, Mark, Series, Tracks
+from tfdbg_cli.dumps.series.history import KEPT_RUNS, History, Measured
+from tfdbg_cli.dumps.series.points import CAPACITY, Series
+from tfdbg_cli.dumps.series.tracks import Mark, Tracks
 
 __all__ = ["SERIES_FILE", "read_tracks", "written_tracks"]
 
@@ -34,15 +38,30 @@ def written_tracks(tracks: Tracks) -> bytes:
                 "expression": tracks[name].expression,
                 "runs": points.runs[-last:].tolist(),
                 "times": [round(each, 3) for each in points.times[-last:].tolist()],
-                # JSON has no word for what is not a number.
-                "values": [
-                    each if math.isfinite(each) else repr(each)
-                    for each in points.values[-last:].tolist()
-                ],
+                "values": _plain(points.values[-last:]),
             }
         )
     marks = [[mark.run, mark.is_bad] for mark in tracks.marks]
-    return json.dumps({"marks": marks, "series": found}).encode("utf-8", "replace")
+    told = {"marks": marks, "series": found, "magnitudes": [*_written_history(tracks.history)]}
+    return json.dumps(told).encode("utf-8", "replace")
+
+
+def _written_history(history: History) -> Iterator[dict[str, Any]]:
+    for kind in history.kinds:
+        for tensor, series in history.series(kind).items():
+            points = series.points()
+            yield {
+                "kind": kind,
+                **tensor._asdict(),
+                "runs": points.runs.tolist(),
+                "times": [round(each, 3) for each in points.times.tolist()],
+                "values": _plain(points.values),
+            }
+
+
+def _plain(values: Array) -> list[float | str]:
+    """Numbers for JSON, which has no word for what is not a number."""
+    return [each if math.isfinite(each) else repr(each) for each in values.tolist()]
 
 
 def read_tracks(found: Fields) -> Tracks:
@@ -51,17 +70,31 @@ def read_tracks(found: Fields) -> Tracks:
     for each in found.items("series", lambda value: isinstance(value, dict))[:_MOST_SERIES]:
         fields = Fields(each, lambda name: None)
         series = Series(fields.text("name") or "?", fields.text("expression"))
-        runs, times = (fields.items(name, _is_number) for name in ("runs", "times"))
-        values = fields.items("values", lambda value: _number(value) is not None)
-        if not len(runs) == len(times) == len(values) <= CAPACITY:
-            continue
+        for run, value, moment in _numbers(fields, CAPACITY):
+            series.add(run, value, moment)
+        made.append(series)
+    marks = [Mark(run, is_bad) for run, is_bad in found.items("marks", _is_mark)]
+    tracks = Tracks(made, marks)
+    rows: dict[tuple[str, int, float], dict[Measured, float]] = {}
+    for each in found.items("magnitudes", lambda value: isinstance(value, dict))[:_MOST_SERIES]:
+        fields = Fields(each, lambda name: None)
+        tensor = Measured(*(fields.text(name) or "" for name in Measured._fields))
+        for run, value, moment in _numbers(fields, KEPT_RUNS):
+            rows.setdefault((fields.text("kind") or "?", run, moment), {})[tensor] = value
+    for (kind, run, moment), row in sorted(rows.items(), key=lambda each: each[0][1:]):
+        tracks.history.add(kind, run, tuple(row), row.values(), moment)
+    return tracks
+
+
+def _numbers(fields: Fields, most: int) -> Iterator[tuple[int, float, float]]:
+    """The runs, values and times of a series; none if they don't go together."""
+    runs, times = (fields.items(name, _is_number) for name in ("runs", "times"))
+    values = fields.items("values", lambda value: _number(value) is not None)
+    if len(runs) == len(times) == len(values) <= most:
         for run, moment, value in zip(runs, times, values, strict=True):
             number = _number(value)
             if is_size(run) and number is not None:
-                series.add(run, number, float(moment))
-        made.append(series)
-    marks = [Mark(run, is_bad) for run, is_bad in found.items("marks", _is_mark)]
-    return Tracks(made, marks)
+                yield run, number, float(moment)
 
 
 def _is_number(value: Any) -> bool:

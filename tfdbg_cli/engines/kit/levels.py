@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.series.history import Measured
 from tfdbg_cli.engines.base import Capture, Watch
 
 __all__ = ["CHECKED", "FULL", "MODULES", "RECORDS", "CaptureLevel"]
@@ -125,6 +126,10 @@ class CaptureLevel:
         """What came of the run; the watcher is not used any more."""
         self.seconds = time.perf_counter() - self._began
         return Capture(None, self.dump, error)
+
+    def measured(self) -> tuple[Sequence[Measured], Iterable[float]]:
+        """Tensors and their largest magnitudes, after `finish`, as far as they cost nothing."""
+        return (), ()
 
     def seen(self) -> MemoryDump | None:
         """The values that were held, after `finish`; ``None``: none were, at this level."""

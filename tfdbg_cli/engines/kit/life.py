@@ -230,6 +230,10 @@ class RunLife(ABC, Generic[R]):
                     run.prompted.end(error)
                 capture = watcher.finish(error)
             self._follow(host, run, capture)
+            if watcher is not None and host.tracks is not None:
+                measured = watcher.measured()
+                if measured[0]:
+                    host.tracks.history.add(run.kind, run.description.number, *measured)
             if run.is_followed:
                 capture = Capture(None, None, error)
             elif watcher is not None:

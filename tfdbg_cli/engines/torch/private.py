@@ -130,6 +130,10 @@ KERAS_VALUE = "_value"
 #: In which wrappers have the module that they wrap. Without them it has one name more.
 WRAPPED = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 
+#: Of a gradient scaler: its factor, and what it has found for each optimizer. Without them runs
+#: don't tell the factor, and which steps were left out.
+SCALE, SCALER_STATES = "_scale", "_per_optimizer_states"
+
 _PYTHON_KEY = _get("DispatchKey.Python", None)
 _is_key_included = _get("_dispatch_tls_is_dispatch_key_included", None)
 #: Whether this thread's ops come to its dispatch modes; yes if nobody knows.

@@ -13,7 +13,8 @@ from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Dump
-from tfdbg_cli.dumps.series.tracks import LOSS, Series, Tracks
+from tfdbg_cli.dumps.series.points import Series
+from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
 from tfdbg_cli.engines.base import Capture, RunCall
 
 __all__ = ["Following", "as_number"]

@@ -13,7 +13,8 @@ from tensorflow.python.framework import dtypes
 from tensorflow.python.util import nest
 
 from tfdbg_cli.common.interpreter.program_signals import pass_on
-from tfdbg_cli.dumps.series.tracks import CAPACITY, LOSS, Tracks
+from tfdbg_cli.dumps.series.points import CAPACITY
+from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
 from tfdbg_cli.engines.tensorflow.functions.private import (
     options_in,
     outputs_of,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from tfdbg_cli.engines.torch.modules.calls import Border, Inside, alias_of
 from tfdbg_cli.engines.torch.modules.state import version_of
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import quiet
-from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, are_clean
+from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, are_clean, largest_of
 from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
@@ -72,6 +73,9 @@ INPUT, OUTPUT, GRADIENT, NODE = "input", "output", "gradient", "node"
 PARAMETER, UPDATED = "parameter", "updated"
 #: A parameter as it is before anything is done with it.
 WEIGHT = "weight"
+
+#: Of these tensors the largest magnitudes are kept, in place of what else tells of nan.
+_MEASURED = frozenset({OUTPUT, GRADIENT, PARAMETER})
 
 #: An event that was bad, and the slot of its tensor.
 Found = tuple[Event, int]
@@ -180,6 +184,10 @@ class Checks:
         has_news: there is something that nobody has judged.
         kept: what was bad inside of the outermost calls of modules.
         failure: what went wrong where nobody could be told.
+        measures: the largest magnitudes are wanted, though they cost more than what else tells of
+            nan; on a CUDA device they don't, and are noted in any case.
+        sizes: kind and module or parameter, by its id -> itself, and the largest magnitude of what
+            was looked at: of several outputs and calls that of the largest.
     """
 
     def __init__(self, stale: Stale | None = None) -> None:
@@ -187,15 +195,36 @@ class Checks:
         self.has_news = False
         self.kept: dict[Found, torch.Tensor] = {}
         self.failure: Exception | None = None
+        self.measures = False
+        self.sizes: dict[tuple[str, int], tuple[Any, float]] = {}
         keep = functools.partial(Checks._keep, weakref.proxy(self))
-        self._verdicts: Verdicts[Event] = Verdicts(keep)
+        self._verdicts: Verdicts[Event] = Verdicts(keep, measures=True)
         self._small: list[tuple[Event, torch.Tensor]] = []
 
     def add(self, kind: str, thing: Any, slot: int, tensor: torch.Tensor) -> None:
         """Look at a tensor."""
         self.has_news = True
-        if not are_clean((tensor,)):
+        if not self._are_clean(kind, (thing,), (tensor,)):
             self._verdicts.add(Event(kind, thing, time.perf_counter_ns()), slot, tensor)
+
+    def _are_clean(self, kind: str, things: Sequence[Any], tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether tensors are known to be clean; of some kinds the magnitudes are noted."""
+        found = largest_of(tensors) if self.measures and kind in _MEASURED else None
+        if found is None:
+            return are_clean(tensors)
+        is_clean = True
+        for thing, size in zip(things, found, strict=True):
+            self._note(kind, thing, size)
+            is_clean = is_clean and math.isfinite(size)
+        return is_clean
+
+    def _note(self, kind: str, thing: Any, size: float) -> None:
+        if kind != PARAMETER:  # a call: several of a module are one
+            thing = thing.module if isinstance(thing, Inside) else thing.call.module
+        key = kind, id(thing)
+        known = self.sizes.get(key)
+        if known is None or not size <= known[1]:
+            self.sizes[key] = thing, size
 
     def add_all(
         self, kind: str, things: Sequence[Any], tensors: Sequence[torch.Tensor]
@@ -204,7 +233,7 @@ class Checks:
         self.has_news = True
         found = []
         with quiet(), torch.no_grad():
-            if not are_clean(tensors):
+            if not self._are_clean(kind, things, tensors):
                 for thing, tensor in zip(things, tensors, strict=True):
                     is_old = tensor in self._stale
                     if not is_old and not (kind == UPDATED and self._stale.covers(tensor)):
@@ -233,7 +262,12 @@ class Checks:
         self.has_news = False
         if others is not None:
             self._verdicts.read_with(others)
-        if self._verdicts.bad():
+        bad, largest = self._verdicts.bad(), self._verdicts.largest
+        for (event, _), size in largest.items():
+            if event.kind in _MEASURED:
+                self._note(event.kind, event.thing, size)
+        largest.clear()
+        if bad:
             for event, tensor in self._small:
                 self._verdicts.add(event, 0, tensor)
         self._small = []
@@ -248,4 +282,4 @@ class Checks:
 
     def forget(self) -> None:
         """Let go of all tensors."""
-        self._small, self.kept = [], {}
+        self._small, self.kept, self.sizes = [], {}, {}

@@ -17,6 +17,7 @@ from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.interpreter.recursion import room
 from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.series.history import Measured
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import MODULES, CaptureLevel
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
@@ -39,6 +40,7 @@ from tfdbg_cli.engines.torch.modules.checks import (
 from tfdbg_cli.engines.torch.modules.dump import ModulesDump, Seen
 from tfdbg_cli.engines.torch.modules.facts import FactsOf
 from tfdbg_cli.engines.torch.modules.inside import Insides, tell_arrived
+from tfdbg_cli.engines.torch.modules.magnitudes import Magnitudes
 from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode, mark_end, watch_outside
 from tfdbg_cli.engines.torch.modules.replay import Aside, Refused, Replayer
 from tfdbg_cli.engines.torch.modules.search import Search
@@ -74,6 +76,7 @@ class ModulesLevel(CaptureLevel):
         spares: recorders of earlier runs that have seen no op, for what is outside of modules.
         facts: about modules.
         stale: what was bad in earlier runs.
+        magnitudes: names what is measured.
         examines: it is of interest whether calls could be made once more, though nothing is bad.
         allowance: see `FullLevel`.
     """
@@ -91,6 +94,7 @@ class ModulesLevel(CaptureLevel):
         spares: list[FullLevel],
         facts: FactsOf,
         stale: Stale,
+        magnitudes: Magnitudes,
         examines: bool,
         allowance: int | None = None,
     ) -> None:
@@ -104,6 +108,7 @@ class ModulesLevel(CaptureLevel):
         self._outside = spares.pop() if is_alike else FullLevel(watch, names, allowance=allowance)
         self._most = _MOST_AT_FIRST if allowance is None else allowance
         self._stale = stale
+        self._magnitudes = magnitudes
         self._examines = examines
         self._checks = Checks(stale)
         self._facts = facts
@@ -166,6 +171,7 @@ class ModulesLevel(CaptureLevel):
 
     def begin_run(self) -> None:
         super().begin_run()
+        self._checks.measures = self._magnitudes.is_due(self.kind)
         self._outside.begin_run()
 
     def discard(self) -> None:
@@ -488,6 +494,9 @@ class ModulesLevel(CaptureLevel):
                 return
 
     # What came of it.
+
+    def measured(self) -> tuple[Sequence[Measured], Iterable[float]]:
+        return self._magnitudes.row(self._checks.sizes)
 
     def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
         """For when somebody looks."""

@@ -132,6 +132,11 @@ class Names:
             self._add_called(module, caller)
         return self._modules[id(module)]
 
+    def named(self, module: torch.nn.Module) -> ModuleName | None:
+        """The name of a module that has been called; ``None``: it has none."""
+        known = self._modules.get(id(module))
+        return known if known is not None and known.reference() is module else None
+
     def at(self, path: str) -> torch.nn.Module | None:
         """The module of this path, as far as it is known."""
         for known in self._modules.values():

@@ -14,6 +14,7 @@ from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
 from tfdbg_cli.engines.torch.modules.checks import Stale
 from tfdbg_cli.engines.torch.modules.facts import FactsOf
 from tfdbg_cli.engines.torch.modules.level import ModulesLevel
+from tfdbg_cli.engines.torch.modules.magnitudes import Magnitudes
 from tfdbg_cli.engines.torch.modules.replay import Aside
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel, RecordsLevel
 from tfdbg_cli.engines.torch.record.run_recorder import Names
@@ -44,6 +45,7 @@ class TorchCapturePolicy(CapturePolicy):
         self._aside = aside
         self._spares: list[FullLevel] = []
         self._facts, self._stale = FactsOf(), Stale()
+        self._magnitudes = Magnitudes(names)
 
     def obstacle(self, kind: str, costs: RunCosts) -> str:
         """What of a bad run of this kind could not be done once more; mostly empty."""
@@ -66,6 +68,7 @@ class TorchCapturePolicy(CapturePolicy):
             self._spares,
             self._facts,
             self._stale,
+            self._magnitudes,
             not costs.seconds[MODULES] and self.setting("level") == "auto",
             allowance,
         )

@@ -24,10 +24,13 @@ from tfdbg_cli.engines.torch.runs.suspect_check import CHECKED_DTYPES, SumChecks
 from tfdbg_cli.engines.torch.values.access import PLAIN, Access, access, is_seen
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
-__all__ = ["Verdicts", "are_clean", "is_nonfinite"]
+__all__ = ["Verdicts", "are_clean", "is_nonfinite", "largest_of"]
 
 _Key = TypeVar("_Key", bound=Hashable)
 _HOST = Access.HOST
+# Of tensors with more elements two vectorized reductions are faster than one that isn't.
+_LONG = 8192
+_WHOLE = frozenset({torch.float32, torch.float64})
 
 _FLOATING = frozenset(
     {
@@ -72,6 +75,30 @@ def are_clean(tensors: Sequence[torch.Tensor]) -> bool:
     return math.isfinite(total)
 
 
+def largest_of(tensors: Sequence[torch.Tensor]) -> list[float] | None:
+    """The largest magnitude of each of some tensors on a CPU; nan if an element is.
+
+    It costs about twice as much as a sum, and tells as much: it is finite only if all elements are.
+
+    Returns:
+        ``None``: it can't be had at such a price. Nobody waits for a device.
+    """
+    if modes_below() or functions_seen() or top_interpreter() is not None:
+        return None
+    found = []
+    with below_autograd():
+        for tensor in tensors:
+            dtype = tensor.dtype
+            if access(tensor) is not _HOST or dtype not in REAL or not tensor.numel():
+                return None
+            if dtype in _WHOLE and tensor.numel() > _LONG:
+                low, high = tensor.amin().item(), tensor.amax().item()
+            else:
+                low, high = (each.item() for each in torch.aminmax(tensor))
+            found.append(max(-low, high))
+    return found
+
+
 class Verdicts(Generic[_Key]):
     """Finds the tensors that hold a nan or an infinity, and no others.
 
@@ -82,11 +109,13 @@ class Verdicts(Generic[_Key]):
     Args:
         keep: called with a bad tensor while it is there; only where that is known at once.
         is_last: nobody can look at the tensors later.
+        measures: `largest` is wanted.
 
     Attributes:
         count: how many tensors were looked at.
         may_skip: a tensor that is clean if certain others are needn't be added, as these are known
             to be clean, or it is there later.
+        largest: the largest magnitudes of tensors on devices, as far as they have been read.
     """
 
     def __init__(
@@ -94,8 +123,11 @@ class Verdicts(Generic[_Key]):
         keep: Callable[[_Key, int, torch.Tensor], None] | None = None,
         *,
         is_last: bool = True,
+        measures: bool = False,
     ) -> None:
         self.count = 0
+        self.largest: dict[tuple[_Key, int], float] = {}
+        self._measures = measures
         self.may_skip = True
         self._is_last = is_last
         self._keep = keep
@@ -161,7 +193,8 @@ class Verdicts(Generic[_Key]):
             else:  # zeros, or nan in place of what is bad, by operators that every device has
                 found = (tensor - tensor).sum()
         self._doubt()
-        self._others.add_total(key, slot, found)
+        is_largest = self._measures and tensor.is_cuda and not tensor.is_complex()
+        self._others.add_total(key, slot, found, is_largest=is_largest)
 
     def _doubt(self) -> None:
         """Something is bad, or may be: it isn't known yet."""
@@ -180,10 +213,13 @@ class Verdicts(Generic[_Key]):
             joined.take(at, each._others)
         for (at, key), slot in joined.suspects() if joined.count else ():
             both[at]._bad[key, slot] = None
+        for ((at, key), slot), number in joined.largest.items():
+            both[at].largest[key, slot] = number
 
     def bad(self) -> list[tuple[_Key, int]]:
         """The bad tensors so far. Waits for the devices that have something to say, once each."""
         if self._others.count:
             others, self._others = self._others, SumChecks()
             self._bad.update(dict.fromkeys(others.suspects()))
+            self.largest |= others.largest
         return list(self._bad)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -13,14 +13,14 @@ from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import norms_of, unobserved
-from tfdbg_cli.engines.torch.runs.losses import is_dense
+from tfdbg_cli.engines.torch.runs.noted import is_dense
 
 __all__ = ["Norms"]
 
 # Norms of so many runs are on devices before they are read.
 _BATCH = 64
 # What the series are called: these, a dot and the module's path.
-_GRADIENT, _PARAMETER = "grad_norm", "param_norm"
+_GRADIENT, _PARAMETER, _STEP = "grad_norm", "param_norm", "step_norm"
 
 
 class _Group(NamedTuple):
@@ -60,6 +60,21 @@ class Norms:
             multiple: what it began with, and the loss that this is a multiple of; ``None``: it has
                 begun with the loss.
         """
+        self._try(run, ((_PARAMETER, None), (_GRADIENT, multiple)))
+
+    def take_step(self, run: int) -> None:
+        """An optimizer is about to make a step: gradients are unscaled and clipped by now.
+
+        Args:
+            run: the number of the run.
+        """
+        self._try(run, ((_STEP, None),))
+
+    def _try(
+        self,
+        run: int,
+        kinds: Sequence[tuple[str, tuple[torch.Tensor, torch.Tensor] | None]],
+    ) -> None:
         tracks = self._tracks()
         if tracks is None or not tracks.has_norms or self._is_off:
             return
@@ -71,8 +86,12 @@ class Norms:
                 return  # it would become a part of the graph
             with unobserved():  # nor is it seen which attributes are read
                 with torch.inference_mode(False):
-                    self._take(run, None if multiple is None else multiple[0] / multiple[1])
-                self._runs += 1
+                    scales = {
+                        what: None if multiple is None else multiple[0] / multiple[1]
+                        for what, multiple in kinds
+                    }
+                    self._take(run, scales)
+                self._runs += _STEP not in scales
                 is_near = all(group.norms.device.type == "cpu" for group in self._waiting)
                 if is_near or self._runs >= _BATCH:
                     self._settle()
@@ -80,10 +99,11 @@ class Norms:
             pass_on(error)
             self._is_off = True
 
-    def _take(self, run: int, scale: torch.Tensor | None) -> None:
+    def _take(self, run: int, scales: Mapping[str, torch.Tensor | None]) -> None:
         kinds: dict[tuple[Any, ...], tuple[list[str], list[torch.Tensor]]] = {}
         for path, parameter in self._parameters():
-            for what, tensor in ((_PARAMETER, parameter), (_GRADIENT, parameter.grad)):
+            for what in scales:
+                tensor = parameter if what == _PARAMETER else parameter.grad
                 if tensor is None or not is_dense(tensor) or not tensor.dtype.is_floating_point:
                     continue
                 names, tensors = kinds.setdefault((what, tensor.device, tensor.dtype), ([], []))
@@ -92,8 +112,7 @@ class Norms:
         moment = time.time()
         for (what, *_), (names, tensors) in kinds.items():
             norms = torch.stack(norms_of(tensors)).to(torch.float32)
-            given = scale if what == _GRADIENT else None
-            self._waiting.append(_Group(run, moment, norms, tuple(names), given))
+            self._waiting.append(_Group(run, moment, norms, tuple(names), scales[what]))
 
     def _parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Those that are trained, with the paths of their modules."""

@@ -176,6 +176,9 @@ class Patches:
             if scaler is not None:
                 self._replace(scaler, "step", self._step)
                 self._replace(scaler, "scale", self._scale)
+            for place in (torch.nn.utils, torch.nn.utils.clip_grad):
+                self._replace(place, "clip_grad_norm_", self._clip)
+                self._replace(place, "clip_grad_value_", self._clip_values)
         if not self._forks and hasattr(os, "register_at_fork"):
             self._forks = True
             os.register_at_fork(after_in_child=self._runs.abandon)
@@ -318,10 +321,19 @@ class Patches:
         def scale(self: Any, outputs: Any) -> Any:
             product = original(self, outputs)
             if not _is_compiling() and not runs.is_idle():
-                runs.losses.scaled(outputs, product)
+                runs.losses.scaled(self, outputs, product)
             return product
 
         return scale
+
+    def _clip(self, original: Any, *, is_norm: bool = True) -> Any:
+        def around(*args: Any, **kwargs: Any) -> Around | None:
+            return self._runs.around_clipping(original, args, kwargs, is_norm=is_norm)
+
+        return surrounding(original, around)
+
+    def _clip_values(self, original: Any) -> Any:
+        return self._clip(original, is_norm=False)
 
     def _noticing(self, original: Any) -> Any:
         optimizers = self._runs.optimizers

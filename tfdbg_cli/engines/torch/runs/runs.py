@@ -39,6 +39,8 @@ from tfdbg_cli.engines.torch.runs.lifecycle import Lifecycle, TorchRun
 from tfdbg_cli.engines.torch.runs.loading import Loading, is_of_data
 from tfdbg_cli.engines.torch.runs.losses import Losses
 from tfdbg_cli.engines.torch.runs.norms import Norms
+from tfdbg_cli.engines.torch.runs.noted import NotedNumbers
+from tfdbg_cli.engines.torch.runs.steps_taken import StepsTaken
 from tfdbg_cli.engines.torch.runs.updates_by_hand import update_after
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ class Runs(Lifecycle):
 
     Attributes:
         losses: of the runs.
+        steps_taken: what becomes of their gradients.
     """
 
     def __init__(self, program: TorchProgram) -> None:
@@ -84,7 +87,9 @@ class Runs(Lifecycle):
         # Optimizers whose steps follow each other with nothing in between: one run.
         self._together: dict[int, int] = {}
         self._last_stepped: int | None = None
-        self.losses = Losses(program.tracks)
+        numbers = NotedNumbers(program.tracks)
+        self.steps_taken = StepsTaken(numbers, self._number)
+        self.losses = Losses(numbers, self.steps_taken.scaled)
         self._loading = Loading(self.watchers)
         self._norms = Norms(program.tracks, self.names, self.optimizers)
 
@@ -249,14 +254,15 @@ class Runs(Lifecycle):
             self._open(TRAINING, "S", frame, title=f"{type(owner).__name__}.step()")
         if is_outermost:
             self._note("S")
-        watcher = self.watcher
+        watcher, is_optimizer = self.watcher, isinstance(owner, torch.optim.Optimizer)
+        if is_optimizer and self._run is not None and not self._backward_depth:
+            self._norms.take_step(self._run.description.number)
         if watcher is not None:
-            is_optimizer = isinstance(owner, torch.optim.Optimizer)
             watcher.enter_phase("optimizer" if is_optimizer else "scaler", owner)
         self._step_depth += 1
         try:
             with self._boundary("S"):
-                if isinstance(watcher, ModulesLevel) and isinstance(owner, torch.optim.Optimizer):
+                if isinstance(watcher, ModulesLevel) and is_optimizer:
                     step = functools.partial(original, owner, *args, **kwargs)
                     value = yield from watcher.make_step(owner, step, bool(args or kwargs))
                 elif is_outermost and not args and not kwargs and self._ends_run(key):
@@ -270,6 +276,8 @@ class Runs(Lifecycle):
             if watcher is not None:
                 watcher.leave_phase()
         run = self._run
+        if run is not None and not is_optimizer and args:
+            self.steps_taken.stepped(owner, args[0], run.description.number)
         if is_outermost and run is not None:
             run.stepped.append(key)
             self._trains(run)
@@ -277,6 +285,29 @@ class Runs(Lifecycle):
                 self.close_run(frame=frame)
                 self._last_stepped = key
         return value
+
+    def around_clipping(
+        self, original: Any, args: tuple[Any, ...], kwargs: Any, *, is_norm: bool
+    ) -> Around | None:
+        """``clip_grad_norm_`` or ``clip_grad_value_``."""
+        if self.is_idle() or not self.is_here():
+            return None
+        return self._around_clipping(original, args, kwargs, is_norm)
+
+    def _around_clipping(
+        self, original: Any, args: tuple[Any, ...], kwargs: Any, is_norm: bool
+    ) -> Around:
+        value = yield original, args, kwargs
+        limit = args[1] if len(args) > 1 else kwargs.get("max_norm" if is_norm else "clip_value")
+        if is_norm:
+            self.steps_taken.clipped(value, limit)
+        else:
+            self.steps_taken.values_clipped(limit)
+        return value
+
+    def _number(self) -> int | None:
+        """The number of the run that is open; ``None``: none is."""
+        return self._run.description.number if self._run is not None else None
 
     def around_end(self, original: Any, args: tuple[Any, ...], kwargs: Any) -> Around | None:
         """The function of ``config run_end``."""

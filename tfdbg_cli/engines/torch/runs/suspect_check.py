@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -21,7 +22,7 @@ from tfdbg_cli.engines.torch.values.layouts import parts_of, undisturbed
 __all__ = ["CHECKED_DTYPES", "SumChecks"]
 
 _Key = TypeVar("_Key", bound=Hashable)
-_Checked = tuple[Any, int, torch.Tensor | None]
+_Checked = tuple[Any, int, torch.Tensor | None, bool]
 
 _SUMMED = frozenset({torch.float32, torch.float64, torch.complex64, torch.complex128})
 _HALVES = frozenset({torch.float16, torch.bfloat16})
@@ -55,11 +56,13 @@ class SumChecks(Generic[_Key]):
 
     Attributes:
         count: how many tensors were checked.
+        largest: the magnitudes among the totals, as soon as `suspects` has read them.
     """
 
     def __init__(self) -> None:
         # The sum, a boolean that says whether codes are bad, or None: nobody knows.
         self._totals: list[_Checked] = []
+        self.largest: dict[tuple[_Key, int], float] = {}
 
     @property
     def count(self) -> int:
@@ -88,23 +91,26 @@ class SumChecks(Generic[_Key]):
                 elif _is_captured(tensor):
                     return
                 elif not is_seen(tensor):
-                    self._totals.append((key, slot, _total(tensor)))
+                    self._totals.append((key, slot, _total(tensor), False))
                 else:
                     # The same as `undisturbed`, for tensors without a class: a tenth of its price.
                     with undispatched(), below_autograd():
-                        self._totals.append((key, slot, _total(tensor)))
+                        self._totals.append((key, slot, _total(tensor), False))
         except Exception as error:  # an operator that a device doesn't have: the caller looks
             pass_on(error)
-            self._totals.append((key, slot, None))
+            self._totals.append((key, slot, None, False))
 
-    def add_total(self, key: _Key, slot: int, total: torch.Tensor) -> None:
+    def add_total(
+        self, key: _Key, slot: int, total: torch.Tensor, *, is_largest: bool = False
+    ) -> None:
         """As `add`, of a tensor that somebody has reduced.
 
         Args:
             key, slot: as for `add`.
             total: a number that is finite if the tensor is clean.
+            is_largest: it is the largest magnitude, and `largest` is to have it.
         """
-        self._totals.append((key, slot, total))
+        self._totals.append((key, slot, total, is_largest))
 
     def take(self, mark: Hashable, other: SumChecks[Any]) -> None:
         """Add what another one has added, which then has nothing; its keys become pairs.
@@ -113,14 +119,15 @@ class SumChecks(Generic[_Key]):
             mark: their first parts.
             other: the other one.
         """
-        self._totals += [((mark, key), slot, total) for key, slot, total in other._totals]
+        for key, slot, total, is_largest in other._totals:
+            self._totals.append(((mark, key), slot, total, is_largest))
         other._totals = []
 
     def _add_parts(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
         with undisturbed():
             for part in parts_of(tensor):
                 if part.dtype in CHECKED_DTYPES and not _is_captured(part):
-                    self._totals.append((key, slot, _total(part)))
+                    self._totals.append((key, slot, _total(part), False))
 
     def suspects(self) -> list[tuple[_Key, int]]:
         """The tensors that may be bad, in the order in which they were added, each once.
@@ -128,35 +135,37 @@ class SumChecks(Generic[_Key]):
         Waits for the devices that have something to sum.
         """
         checked = [*self._totals]  # another thread of the program may go on
-        places = dict.fromkeys(
-            (key, slot)
-            for (key, slot, _), is_bad in zip(checked, self._verdicts(checked), strict=True)
-            if is_bad
-        )
+        places: dict[tuple[_Key, int], None] = {}
+        for (key, slot, _, is_largest), number in zip(checked, self._read(checked), strict=True):
+            if not math.isfinite(number):
+                places[key, slot] = None
+            if is_largest:
+                self.largest[key, slot] = number
         return list(places)
 
-    def _verdicts(self, checked: Sequence[_Checked]) -> list[bool]:
-        verdicts = [True] * len(checked)
+    def _read(self, checked: Sequence[_Checked]) -> list[float]:
+        """The totals as numbers, which are nan where nobody can tell."""
+        numbers = [math.nan] * len(checked)
         with undisturbed():
             for device, groups in self._groups(checked).items():
                 try:
                     if device.type == "cuda":  # they may have been summed in several streams
                         torch.cuda.synchronize(device)
-                    found = torch.cat([_are_clean(group) for _, group in groups]).tolist()
+                    found = torch.cat([_numbers(group) for _, group in groups]).tolist()
                 except Exception as error:  # everything on a device that fails is looked at
                     pass_on(error)
                     continue
                 places = (at for ats, _ in groups for at in ats)
-                for at, is_clean in zip(places, found, strict=True):
-                    verdicts[at] = not is_clean
-        return verdicts
+                for at, number in zip(places, found, strict=True):
+                    numbers[at] = number
+        return numbers
 
     def _groups(
         self, checked: Sequence[_Checked]
     ) -> dict[torch.device, list[tuple[list[int], list[torch.Tensor]]]]:
         """The totals that can be stacked, with their places, for each device."""
         found: dict[tuple[torch.device, torch.dtype], tuple[list[int], list[torch.Tensor]]] = {}
-        for at, (_, _, total) in enumerate(checked):
+        for at, (_, _, total, _) in enumerate(checked):
             if total is not None:
                 places, totals = found.setdefault((total.device, total.dtype), ([], []))
                 places.append(at)
@@ -167,9 +176,12 @@ class SumChecks(Generic[_Key]):
         return devices
 
 
-def _are_clean(totals: list[torch.Tensor]) -> torch.Tensor:
+def _numbers(totals: list[torch.Tensor]) -> torch.Tensor:
+    """Totals of one dtype as floating point numbers: those of clean tensors are finite."""
     stacked = torch.stack(totals)
-    return ~stacked if stacked.dtype is torch.bool else torch.isfinite(stacked)
+    if stacked.dtype is torch.bool:
+        return torch.where(stacked, math.inf, 0.0)
+    return torch.where(stacked.isfinite(), 0.0, math.inf) if stacked.is_complex() else stacked
 
 
 def _is_captured(tensor: torch.Tensor) -> bool:

@@ -1,0 +1,185 @@
+"""``growth``: which tensors grew most over the runs before a stop."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tfdbg_cli.commands.context import Context, compile_regex
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.list_command import ListCommand, Shown, chosen_columns, order_arguments
+from tfdbg_cli.commands.registry import Argument, Command, Result
+from tfdbg_cli.commands.series.loss_line import number_role, number_text, spark_spans
+from tfdbg_cli.commands.series.magnitudes import doubling_text, factor_text, growth_curve
+from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
+from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
+from tfdbg_cli.dumps.series.history import KEPT_RUNS, Growth, Measured
+
+__all__ = ["COMMANDS"]
+
+_SPARK = 24
+# Of what was measured less often nobody knows whether it grew.
+_FEWEST = 3
+_LONG_NAME = 40
+
+
+class _Grown(NamedTuple):
+    """A row."""
+
+    tensor: Measured
+    growth: Growth
+    last: float
+    runs: int
+    curve: str
+
+
+_KEYS: Mapping[str, Callable[[_Grown], Any]] = {
+    "name": lambda row: row.tensor.name,
+    "module": lambda row: row.tensor.module,
+    "factor": lambda row: row.growth.factor,
+    "doubling": lambda row: row.growth.doubling or math.inf,
+    "lowest": lambda row: row.growth.first,
+    "last": lambda row: math.inf if math.isnan(row.last) else row.last,
+    "runs": lambda row: row.runs,
+    "curve": lambda row: row.growth.factor,
+}
+_HEADS = ("Tensor", "Module", "Grown", "Doubling", "Lowest", "Last", "Runs", "Curve")
+
+
+def _cells(row: _Grown) -> Sequence[Sequence[Span]]:
+    name = row.tensor.name
+    return (
+        [Span(name, "link", Link(f"plot {quoted(name)} --log"))],
+        [Span(row.tensor.module or "-")],
+        [Span(factor_text(row.growth), "number")],
+        [Span(doubling_text(row.growth))],
+        [Span(number_text(row.growth.first), "number")],
+        [Span(number_text(row.last), number_role(row.last) or "number")],
+        [Span(str(row.runs))],
+        spark_spans(row.curve),
+    )
+
+
+def _rows(context: Context, pattern: str) -> tuple[list[_Grown], str, str]:
+    """All that were measured, the kind of runs, and whose these are."""
+    tracks, whose = context.numbers()
+    kind = context.run_info.kind
+    history = tracks.history if tracks is not None else None
+    if history is not None and kind not in history.kinds and history.kinds:
+        kind = history.kinds[-1]
+    wanted = compile_regex(pattern, "-n")
+    rows = []
+    for tensor, series in (history.series(kind) if history is not None else {}).items():
+        points = series.points()
+        growth = Growth.of(points)
+        if growth is not None and len(series) >= _FEWEST and wanted.search(tensor.name):
+            curve = growth_curve(points.values, _SPARK)
+            rows.append(_Grown(tensor, growth, float(points.values[-1]), len(series), curve))
+    return rows, kind, whose
+
+
+def _growth(context: Context, arguments: argparse.Namespace) -> Result:
+    rows, kind, whose = _rows(context, arguments.name_filter)
+    sort_by = arguments.sort_by or "factor"
+    reverse = arguments.reverse != (not arguments.sort_by)  # by itself: what grew most comes first
+    rows.sort(key=_KEYS[sort_by], reverse=reverse)
+    if arguments.json:
+        return json_document(len(rows), lambda number: _item(rows[number]))
+    if not rows:
+        return TextDocument(
+            [
+                line("No magnitudes were measured."),
+                line(("They are while run -f watches modules (growth -h).", "dim")),
+            ]
+        )
+    shown = chosen_columns(arguments.columns, [*_KEYS])
+    written = ListCommand(
+        "growth",
+        {"-n": arguments.name_filter},
+        shown=shown,
+        chosen=arguments.columns,
+        sort_by=sort_by,
+        reverse=reverse,
+        unsorted="" if arguments.sort_by else sort_by,
+        sorts=tuple(_KEYS),
+        filters={"name": "-n"},
+        flag="--columns",
+    )
+    table = _table(rows, shown, written)
+    runs = max(row.runs for row in rows)
+    head = f"The largest magnitudes of {len(rows)} tensor(s) in {runs} measured {kind}s"
+    menu = (MenuItem("track", "track"), MenuItem("plot", "plot"))
+    parts = (TextDocument([line((f"{head}{whose and f' {whose}'}:", "bold")), line()]), table)
+    return ChainDocument(parts, title="What grew", menu=menu)
+
+
+def _table(rows: Sequence[_Grown], shown: Sequence[Shown], written: ListCommand) -> LazyTable:
+    keys = [*_KEYS]
+    order = [keys.index(each.name) for each in shown]
+    cells = [_cells(row) for row in rows]
+    widths = []
+    for at, each in zip(order, shown, strict=True):
+        texts = (sum(len(span.text) for span in row[at]) for row in cells)
+        width = max(len(_HEADS[at]) + len(written.arrow(each.name)), *texts)
+        if at == 0:
+            width = min(width, _LONG_NAME)
+        width = each.width or width
+        widths.append(width if keys[at] in ("name", "module", "curve") else -width)
+
+    def made(row: Sequence[Sequence[Span]]) -> Line:
+        fitting = [fitted(row[at], abs(width)) for at, width in zip(order, widths, strict=True)]
+        return aligned(fitting, widths)
+
+    heads = made([written.head(key, head) for key, head in zip(keys, _HEADS, strict=True)])
+    frozen = frozen_width(shown, widths)
+    return LazyTable(heads, len(rows), lambda number: made(cells[number]), written, frozen)
+
+
+def _item(row: _Grown) -> dict[str, Any]:
+    growth = row.growth
+    return {
+        "name": row.tensor.name,
+        "module": row.tensor.module,
+        "what": row.tensor.what,
+        "lowest": growth.first,
+        "last": row.last,
+        "factor": growth.factor,
+        "grown_in_runs": growth.runs,
+        "doubling": growth.doubling,
+        "runs": row.runs,
+    }
+
+
+GROWTH = Command(
+    "growth",
+    (),
+    "numbers over runs",
+    "List what grew most: the largest magnitudes of modules' outputs and of gradients.",
+    _growth,
+    (
+        Argument(("-n", "--name_filter"), "only tensors whose name matches", "REGEX", default=""),
+        *order_arguments(tuple(_KEYS), ""),
+        JSON_ARGUMENT,
+    ),
+    examples=(
+        ("growth", "what grew most comes first"),
+        ("growth -s module", "module by module"),
+        ("growth -n gradient", "gradients only"),
+    ),
+    details=(
+        "PyTorch: while run -f watches modules, the largest magnitudes of what it looks at are "
+        f"kept for the last {KEPT_RUNS} measured runs: outputs of modules, their gradients, and "
+        "gradients of parameters before clipping, with the factor of a gradient scaler. On a GPU "
+        "each run is measured; on a CPU one in four, and the next one if an output has grown by "
+        "half. What the check of another tensor covers isn't measured, nor are runs at the levels "
+        "ops and values, where it would cost more.\n\n"
+        "Grown is the last finite magnitude as a multiple of the lowest one before it, and "
+        "doubling the number of runs in which it has doubled since, on average. The curve is "
+        "logarithmic; plot with a name of this list draws it."
+    ),
+)
+
+COMMANDS = (GROWTH,)

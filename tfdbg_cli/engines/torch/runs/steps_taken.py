@@ -1,0 +1,95 @@
+"""What becomes of gradients between a backward pass and a step: clipping, and a gradient scaler."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.dumps.series.tracks import (
+    CLIP_LIMIT,
+    CLIP_NORM,
+    CLIP_SCALE,
+    LOSS_SCALE,
+    STEP_SKIPPED,
+    VALUE_LIMIT,
+)
+from tfdbg_cli.engines.torch.private import SCALE, SCALER_STATES, unobserved
+from tfdbg_cli.engines.torch.runs.noted import NotedNumbers, is_number
+
+__all__ = ["StepsTaken"]
+
+
+class StepsTaken:
+    """Notes what a program's own clipping and scaling have found; nothing is computed for it.
+
+    Args:
+        numbers: get them.
+        run: the number of the run that is open; ``None``: none is.
+    """
+
+    def __init__(self, numbers: NotedNumbers, run: Callable[[], int | None]) -> None:
+        self._numbers, self._run = numbers, run
+        self._is_off = False
+        self._scaler: weakref.ref[Any] | None = None  # has scaled the loss of the run
+        self._scaled_in = -1
+
+    def scaled(self, scaler: Any, run: int) -> None:
+        """A gradient scaler has multiplied the loss with which a backward pass begins."""
+        self._scaler, self._scaled_in = weakref.ref(scaler), run
+        self._note(LOSS_SCALE, run, getattr(scaler, SCALE, None))
+
+    def clipped(self, norm: Any, limit: Any) -> None:
+        """The norm of gradients was clipped.
+
+        Args:
+            norm: what it was before.
+            limit: the largest that is allowed.
+        """
+        run = self._run()
+        if run is None:
+            return
+        self._note(CLIP_NORM, run, norm)
+        self._note(CLIP_LIMIT, run, limit)
+        scaler = self._scaler() if self._scaler is not None else None
+        if scaler is not None and run == self._scaled_in and not self._is_unscaled(scaler):
+            self._note(CLIP_SCALE, run, getattr(scaler, SCALE, None))
+
+    def values_clipped(self, limit: Any) -> None:
+        """The elements of gradients were clipped.
+
+        Args:
+            limit: the largest magnitude that is allowed.
+        """
+        run = self._run()
+        if run is not None:
+            self._note(VALUE_LIMIT, run, limit)
+
+    def stepped(self, scaler: Any, optimizer: Any, run: int) -> None:
+        """A gradient scaler has made a step of an optimizer, or left it out."""
+        state = (getattr(scaler, SCALER_STATES, None) or {}).get(id(optimizer), {})
+        found = [*(state.get("found_inf_per_device") or {}).values()]
+        if len(found) == 1:  # of several devices the sum would have to wait
+            self._note(STEP_SKIPPED, run, found[0])
+
+    @staticmethod
+    def _is_unscaled(scaler: Any) -> bool:
+        """Whether gradients have lost the factor of a scaler since the last step."""
+        states = getattr(scaler, SCALER_STATES, None) or {}
+        return any(state.get("found_inf_per_device") for state in states.values())
+
+    def _note(self, name: str, run: int, number: Any) -> None:
+        if self._is_off:
+            return
+        try:
+            with unobserved():  # nor is it seen which attributes are read
+                if isinstance(number, int | float) or is_number(number):
+                    self._numbers.note(
+                        name, run, number if isinstance(number, torch.Tensor) else float(number)
+                    )
+        except Exception as error:
+            pass_on(error)
+            self._is_off = True
