@@ -219,7 +219,7 @@ def load_filters(path: str, registry: FilterRegistry) -> list[str]:
             continue
         if value.__globals__.get("__name__") != "tfdbg_filters":  # imported, not defined here
             continue
-has_remedies = has_remedies or getattr(value, "is_remedy", False)
+        has_remedies = has_remedies or getattr(value, "is_remedy", False)
         bare = functools.partial(value, **dict.fromkeys(required(value)))
         if not (takes_dump(bare) or _takes_two(bare)):
             continue
