@@ -12,7 +12,7 @@ from tfdbg_cli.commands.report import report
 from tfdbg_cli.commands.run import control as run
 from tfdbg_cli.commands.run import post_mortem
 from tfdbg_cli.commands.series import follow
-from tfdbg_cli.commands.shell import aliases, general, scripts
+from tfdbg_cli.commands.shell import aliases, caught, general, scripts
 from tfdbg_cli.commands.source import print_source as source
 from tfdbg_cli.commands.stepper import moves as stepper
 from tfdbg_cli.commands.stepper import overrides
@@ -46,6 +46,7 @@ BUILTIN: tuple[Command, ...] = (
     *scripts.COMMANDS,
     *aliases.COMMANDS,
     *general.COMMANDS,
+    *caught.COMMANDS,
 )
 
 

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PromptedRun", "Trap", "stepper_of"]
 
-#: Calls a function's twin: what it returns, and the other results.
-CallTwin = Callable[[], tuple[Any, Sequence[Any]]]
-
 
 class PromptedRun:
     """A run of the program that a person steps through: within its call, or when it was made.
