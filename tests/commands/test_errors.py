@@ -11,14 +11,14 @@ from tfdbg_cli.dumps.memory import MemoryDump
 
 def test_what_a_list_leaves_out_is_told():
     def damaged():
-        raise DumpError("x.bin is damaged: it ends early.")
+        raise DumpError("errors.bin is damaged: it ends early.")
 
     dump = MemoryDump()
     dump.add_datum(Datum("lost", 0, damaged, timestamp=9))
     shell = Shell(dump)
     shell.text("lt -o size,dtype")
-    (found,) = [each for each in caught() if "x.bin" in each.error]
-    assert found.error == "DumpError: x.bin is damaged: it ends early."
+    (found,) = [each for each in caught() if "errors.bin" in each.error]
+    assert found.error == "DumpError: errors.bin is damaged: it ends early."
     assert found.caught_at.startswith("tfdbg_cli/commands/tensors/facts.py:")
     assert found.raised_at.startswith("tests/commands/test_errors.py:")
     shell.text("lt -o size,dtype")
