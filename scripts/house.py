@@ -55,7 +55,7 @@ optimizer = torch.optim.SGD(model.parameters(), 0.1)
 _PROGRAM = f"""
 {_EMPTY}
 for step in range(3):
-    loss = torch.log(model(torch.ones(2)) * 0 - (step == 2)).sum()
+    loss = torch.log(model(torch.ones(2)) * 0 + 1 - 2.0 * (step == 2)).sum()
     loss.backward()
     optimizer.step()
 """

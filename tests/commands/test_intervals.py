@@ -11,8 +11,6 @@ from tfdbg_cli.commands.shell.parsing import quoted, split_words
 from tfdbg_cli.commands.tensors.intervals import (
     TIME_UNITS,
     Interval,
-    parse_size,
-    parse_size_interval,
     parse_time,
     parse_time_interval,
     time_text,
@@ -34,21 +32,6 @@ def test_a_time_is_a_number_and_a_unit(number, unit, blank):
 
 
 @pytest.mark.parametrize(
-    ("text", "bytes_"),
-    [
-        ("0", 0),
-        ("1023", 1023),
-        ("10k", 10240),
-        ("1.1kB", 1126),
-        ("24 MB", 24 << 20),
-        ("2G", 2 << 30),
-    ],
-)
-def test_a_size_may_have_a_unit(text, bytes_):
-    assert parse_size(text) == bytes_
-
-
-@pytest.mark.parametrize(
     "text", ["", "us", "1 2", "1h", "-3us", "nan", "inf", "1e400", "0x10", "1us2"]
 )
 def test_what_is_no_time_is_told_in_one_line(text):
@@ -56,12 +39,6 @@ def test_what_is_no_time_is_told_in_one_line(text):
         parse_time(text)
     assert "Write 100us" in error.value.hint
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("text", ["", "k", "-1", "10 kk", "1us", "one"])
-def test_what_is_no_size_is_told_in_one_line(text):
-    with pytest.raises(UserError, match="is not a valid size"):
-        parse_size(text)
 
 
 @given(numbers, units, st.sampled_from(["<", "<=", ">", ">="]), blanks, numbers)
@@ -104,8 +81,6 @@ def test_a_range_may_be_open_ended():
     found = parse_time_interval("(1us,inf)")
     assert (found.contains(1), found.contains(1.001), found.contains(1e30)) == (False, True, True)
     assert found.end == math.inf
-    assert parse_size_interval("[1k,2M)") == Interval(1024, True, 2 << 20, False)
-    assert parse_size_interval(">10k").contains(10241)
 
 
 @pytest.mark.parametrize(
@@ -140,11 +115,10 @@ def test_what_is_no_end_of_an_interval_is_told_in_one_line(text):
 
 @given(st.text(max_size=20))
 def test_nothing_but_a_user_error_comes_of_any_text(text):
-    for parse in (parse_time_interval, parse_size_interval):
-        with contextlib.suppress(UserError):
-            found = parse(text)
-            assert found.start <= found.end
-            assert parse(found.text) == found
+    with contextlib.suppress(UserError):
+        found = parse_time_interval(text)
+        assert found.start <= found.end
+        assert parse_time_interval(found.text) == found
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,6 @@ from tfdbg_cli.commands.shell.parsing import (
 )
 from tfdbg_cli.commands.tensors.expressions import check_name, evaluate
 from tfdbg_cli.commands.tensors.intervals import (
-    parse_size,
-    parse_size_interval,
     parse_time,
     parse_time_interval,
 )
@@ -195,7 +193,7 @@ _MASKED = [
 
 def _read_masks(data: bytes) -> None:
     text = _text(data)
-    for read in (parse_time, parse_size, parse_time_interval, parse_size_interval):
+    for read in (parse_time, parse_time_interval):
         _is_sound(read, text)
     ranges = Ranges(text)
     shown(ranges.description)

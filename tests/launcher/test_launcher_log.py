@@ -20,6 +20,12 @@ with tf.Session() as session:
     except Exception as error:
         print(type(error).__name__)
 """
+PICKY = """
+def picky(datum, value):
+    if datum.node_name == "x":
+        raise LookupError("there is no x")
+    return bool((value == -float("inf")).any())
+"""
 WAITING = ("--batch", "-c", "run -f has_inf_or_nan", "-c", "run", "-c", "run -f has_inf_or_nan")
 
 
@@ -80,3 +86,15 @@ def test_a_file_that_cannot_be_written(runner, program, tmp_path):
     done = runner.tfdbg("--log", tmp_path / "no" / "such.jsonl", "--batch", program)
     assert (done.status, done.stdout) == (2, "")
     assert "No such file or directory" in done.stderr
+
+
+def test_a_filter_that_fails_is_in_the_line_of_the_stop(runner, program, tmp_path):
+    log = tmp_path / "stops.jsonl"
+    filters = runner.write("filters.py", PICKY)
+    commands = ("-c", "run -f picky", "-c", "errors")
+    done = runner.tfdbg("--log", log, "--filters", filters, "--batch", *commands, program)
+    assert done.status == 0, done.stderr
+    assert "LookupError: there is no x" in done.stdout
+    stop = json.loads(log.read_text().splitlines()[0])
+    (found,) = [each for each in stop["caught"] if each["error"] == "LookupError: there is no x"]
+    assert found["raised_at"].endswith("filters.py:4 in picky")

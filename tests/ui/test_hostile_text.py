@@ -131,6 +131,7 @@ COMMANDS = {
     "help": ["help", f"help '{ACTS}'"],
     "config": ["config", f"config '{ACTS}'"],
     "version": ["version"],
+    "errors": ["errors"],
     "mouse": ["mouse"],
     "prev": ["lt", "prev"],
     "next": ["lt", "next"],

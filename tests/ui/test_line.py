@@ -22,8 +22,8 @@ from tfdbg_cli.common.documents import TextDocument, line
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.line import LineUI
 from tfdbg_cli.ui.line.adapters import ServiceCompleter
-from tfdbg_cli.ui.paging import rows_of
 from tfdbg_cli.ui.readline_ui import make_completer
+from tfdbg_cli.ui.text import rows_of
 
 
 class Session:

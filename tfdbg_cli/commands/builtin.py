@@ -13,7 +13,7 @@ from tfdbg_cli.commands.report import report
 from tfdbg_cli.commands.run import control as run
 from tfdbg_cli.commands.run import post_mortem
 from tfdbg_cli.commands.series import follow, growth
-from tfdbg_cli.commands.shell import aliases, general, scripts
+from tfdbg_cli.commands.shell import aliases, caught, general, scripts
 from tfdbg_cli.commands.source import print_source as source
 from tfdbg_cli.commands.stepper import moves as stepper
 from tfdbg_cli.commands.stepper import overrides
@@ -49,6 +49,7 @@ BUILTIN: tuple[Command, ...] = (
     *scripts.COMMANDS,
     *aliases.COMMANDS,
     *general.COMMANDS,
+    *caught.COMMANDS,
 )
 
 

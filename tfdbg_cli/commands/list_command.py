@@ -9,38 +9,66 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.registry import Argument
+from tfdbg_cli.commands.registry import Argument, Completer
 from tfdbg_cli.commands.reply import Candidate
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import Link, Span
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.filters.builtin import RECOMMENDED
 
 __all__ = [
+    "NODE_ARGUMENT",
     "NODE_ARGUMENTS",
     "ListCommand",
     "Shown",
     "chosen_columns",
     "complete_chosen",
+    "exclude_argument",
+    "filter_argument",
     "order_arguments",
+    "pattern_argument",
     "read_shown",
 ]
 
+
+def pattern_argument(
+    flags: tuple[str, ...], summary: str, complete: Completer = completers.node_patterns
+) -> Argument:
+    """An option whose value is a regex; empty: any."""
+    return Argument(flags, summary, "REGEX", default="", complete=complete)
+
+
+def exclude_argument(summary: str) -> Argument:
+    """``-fenn``: what a filter leaves out."""
+    return pattern_argument(("-fenn", "--filter_exclude_node_names"), summary)
+
+
+def filter_argument(summary: str, name: str = "--tensor_filter") -> Argument:
+    """``-f``: a filter; without its name the recommended one."""
+    return Argument(
+        ("-f", name),
+        f"{summary}; without a name: {RECOMMENDED}",
+        "FILTER",
+        default="",
+        complete=completers.filters,
+        implied=RECOMMENDED,
+    )
+
+
+#: A node, by itself or as the maker of a tensor.
+NODE_ARGUMENT = Argument(
+    ("node_name",),
+    "a node or one of its tensors; none: the current place",
+    "NODE",
+    nargs="?",
+    complete=completers.nodes,
+)
 #: Of which nodes tensors are listed.
 NODE_ARGUMENTS = (
-    Argument(
-        ("-n", "--node_name_filter"),
-        "only nodes whose name matches",
-        "REGEX",
-        default="",
-        complete=completers.node_patterns,
-    ),
-    Argument(
-        ("-t", "--op_type_filter"),
-        "only ops whose type matches",
-        "REGEX",
-        default="",
-        complete=completers.op_types,
+    pattern_argument(("-n", "--node_name_filter"), "only nodes whose name matches"),
+    pattern_argument(
+        ("-t", "--op_type_filter"), "only ops whose type matches", completers.op_types
     ),
 )
 

@@ -32,8 +32,10 @@ from tfdbg_cli.commands.shell.output import (
 from tfdbg_cli.commands.shell.parsing import OutputTarget, split_command, split_output, tokenize
 from tfdbg_cli.commands.shell.printed_names import as_meant
 from tfdbg_cli.commands.units import bytes_text
+from tfdbg_cli.common.caught import keep
 from tfdbg_cli.common.documents import Document
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.settings import Settings
 
@@ -101,6 +103,7 @@ class CommandService:
                 command, message=Toast(str(error) + _not_run(rest), "error"), details=details
             )
         except Exception as error:
+            keep(error)
             details = tuple("".join(traceback.format_exception(error)).splitlines())
             text = f"Error in the debugger: {one_line(error)}" + _not_run(rest)
             return Reply(command, message=Toast(text, "error"), details=details)
@@ -218,11 +221,10 @@ class CommandService:
 
     def complete(self, text: str, cursor: int) -> Completion:
         """Complete the word before the cursor; nothing where that fails."""
-        try:
-            return complete(self.context, text[:cursor])
-        except Exception:
+        with contained:
             # A half-typed line is no place for an error.
-            return Completion(cursor)
+            return complete(self.context, text[:cursor])
+        return Completion(cursor)
 
 
 def _not_run(rest: str) -> str:

@@ -17,7 +17,7 @@ from tfdbg_cli.comparing.calls import Made, renumbered
 from tfdbg_cli.comparing.digests import digest_in
 from tfdbg_cli.comparing.engines import AcrossEngines, Sort, across_engines
 from tfdbg_cli.comparing.gaps import epsilon
-from tfdbg_cli.dumps.datum import Datum
+from tfdbg_cli.dumps.datum import Datum, known_dtype, known_shape
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
 
@@ -93,7 +93,7 @@ class _Side:
         if self.sort is not None:
             return self.sort(datum, self.node(datum))
         op_type = self.dump.op_type(datum.node_name)
-        return op_type, datum.output_slot, _shape(datum), _family(datum)
+        return op_type, datum.output_slot, known_shape(datum), _family(datum)
 
     def node(self, datum: Datum) -> Node | None:
         """What has made it."""
@@ -140,7 +140,7 @@ class _Side:
         value = info.feeds[name]
         found = None
         for datum in data:
-            if _shape(datum) == _shape(given) and datum.dtype == given.dtype:
+            if known_shape(datum) == known_shape(given) and datum.dtype == given.dtype:
                 try:
                     is_it = np.array_equal(self.dump.value(datum), value)
                 except (DumpError, OSError, ValueError, TypeError):
@@ -153,7 +153,7 @@ class _Side:
         firsts = {datum.node_name: datum for datum in reversed(self.data)}
         for name, datum in firsts.items():
             if name in self.nodes:
-                yield Made(self.nodes[name], _shape(datum))
+                yield Made(self.nodes[name], known_shape(datum))
 
     def readers(self, datum: Datum) -> Iterator[tuple[str, str, int]]:
         """The ops that read a tensor: the name, the type, and which of the inputs it is."""
@@ -164,7 +164,7 @@ class _Side:
 
     def is_lone(self, datum: Datum) -> bool:
         """Whether nothing but its name or its number tells which it is."""
-        return _shape(datum) == () and not self.inputs(datum)
+        return known_shape(datum) == () and not self.inputs(datum)
 
     def inputs(self, datum: Datum) -> Sequence[str]:
         """The nodes that it was computed from."""
@@ -174,10 +174,7 @@ class _Side:
 
 def _family(datum: Datum) -> str:
     """Whether a tensor has numbers, whole numbers, codes of numbers, or something else."""
-    try:
-        dtype = datum.dtype
-    except Exception:  # it is damaged: the comparison says so
-        return ""
+    dtype = known_dtype(datum)
     if dtype in _CODES:
         return "codes"
     return "float" if epsilon(dtype) else dtype.rstrip("0123456789").removeprefix("u")
@@ -187,13 +184,6 @@ def _are_unlike(datum: Datum, other: Datum) -> bool:
     """Whether one has numbers where the other has their codes."""
     families = {_family(datum), _family(other)}
     return len(families) > 1 and "codes" in families
-
-
-def _shape(datum: Datum) -> tuple[int, ...] | None:
-    try:
-        return datum.shape
-    except Exception:  # it is damaged: the comparison says so
-        return None
 
 
 def align(first: Dump, second: Dump, renamed: Renamed = ()) -> list[Pair]:
@@ -228,7 +218,7 @@ def align(first: Dump, second: Dump, renamed: Renamed = ()) -> list[Pair]:
                 continue
         key = one.key(datum, name)
         # Names that frameworks give by counting are another op's in another engine.
-        if across is not None and key in left and _shape(left[key]) != _shape(datum):
+        if across is not None and key in left and known_shape(left[key]) != known_shape(datum):
             continue
         if key in left and _are_unlike(datum, left[key]):
             continue
@@ -273,7 +263,11 @@ def _match_labels(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
     for label in labels.keys() & others.keys():
         datum, found = labels[label], others[label]
         is_moved = datum.node_name != found.node_name
-        if is_moved and _shape(datum) == _shape(found) and _family(datum) == _family(found):
+        if (
+            is_moved
+            and known_shape(datum) == known_shape(found)
+            and _family(datum) == _family(found)
+        ):
             taken[id(datum)] = left.pop(other.key(found)), NAME
 
 
@@ -287,7 +281,11 @@ def _dequantized(one: _Side, other: _Side, taken: _Taken, left: _Left) -> Iterat
     back = {id(found): datum for datum in one.data for found, _ in _one(taken.get(id(datum)))}
     for label, found in others.items():
         datum = labels.get(_DEQUANTIZED.sub("", label))
-        if datum is None or not _DEQUANTIZED.search(label) or _shape(datum) != _shape(found):
+        if (
+            datum is None
+            or not _DEQUANTIZED.search(label)
+            or known_shape(datum) != known_shape(found)
+        ):
             continue
         if id(found) not in back and id(datum) not in taken:
             taken[id(datum)] = left.pop(other.key(found)), DEQUANTIZED
@@ -298,7 +296,7 @@ def _dequantized(one: _Side, other: _Side, taken: _Taken, left: _Left) -> Iterat
         other_found = others.get(_DEQUANTIZED.sub("", label))
         if other_found is None or not _DEQUANTIZED.search(label) or id(datum) in taken:
             continue
-        if _shape(datum) != _shape(other_found):
+        if known_shape(datum) != known_shape(other_found):
             continue
         if other.key(other_found) in left:
             taken[id(datum)] = left.pop(other.key(other_found)), DEQUANTIZED
@@ -352,7 +350,7 @@ def _match_read(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
 
 def _mark(dump: Dump, datum: Datum) -> object:
     """What equal tensors have in common; ``None``: it says nothing, as all zeros don't."""
-    shape = _shape(datum)
+    shape = known_shape(datum)
     if shape is None or math.prod(shape) < _LEAST_ELEMENTS:
         return None
     try:
@@ -377,7 +375,7 @@ def _match_outputs(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None
         last = taken.get(id(datum))
         if (last is not None and last[0] is found) or _are_unlike(datum, found):
             continue
-        if _shape(datum) != _shape(found):
+        if known_shape(datum) != known_shape(found):
             continue
         # Names that were given by counting say less than what the program calls its results.
         if last is not None:
@@ -397,7 +395,11 @@ def _written(one: _Side, other: _Side, taken: _Taken, left: _Left) -> Iterator[P
     others = other.written()
     for place, datum in one.written().items():
         found = others.get(place)
-        if found is None or _shape(datum) != _shape(found) or _family(datum) != _family(found):
+        if (
+            found is None
+            or known_shape(datum) != known_shape(found)
+            or _family(datum) != _family(found)
+        ):
             continue
         last = taken.get(id(datum))
         if last is None and other.key(found) in left:

@@ -19,7 +19,7 @@ from tfdbg_cli.comparing.given import APART, NEAR, SAME, Found, Given, Judged
 from tfdbg_cli.comparing.left import Left
 from tfdbg_cli.comparing.origins import Side
 from tfdbg_cli.comparing.regions import inside
-from tfdbg_cli.dumps.datum import Datum
+from tfdbg_cli.dumps.datum import Datum, known_dtype
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import node_name_of
 from tfdbg_cli.tensors.numeric import dtype_kind
@@ -320,7 +320,7 @@ class Comparison:
 
     def _dtypes(self, first: Datum, second: Datum, given: Given) -> Sequence[str]:
         """The dtypes of a pair, and coarser ones in which something before was computed."""
-        own = _dtype(first), _dtype(second)
+        own = known_dtype(first), known_dtype(second)
         if not epsilon(own[0]):
             return own
         first_side, second_side = self.sides
@@ -393,7 +393,9 @@ class Comparison:
     def _judged_view(self, pair: Pair) -> Row:
         assert pair.first is not None
         assert pair.second is not None
-        bar = self.bars.bar((_dtype(pair.first), _dtype(pair.second)), "", 1, same_inputs=False)
+        bar = self.bars.bar(
+            (known_dtype(pair.first), known_dtype(pair.second)), "", 1, same_inputs=False
+        )
         try:
             found = gap(*self.values(pair))
         except (DumpError, OSError, ValueError) as error:
@@ -426,7 +428,7 @@ class Comparison:
         if found.problem:
             return True
         if found.note:  # what can't be told isn't claimed
-            dtypes = {_dtype(each) for each in pair[:2] if each is not None}
+            dtypes = {known_dtype(each) for each in pair[:2] if each is not None}
             is_exact = len(dtypes) == 1 and not any(map(epsilon, dtypes))
             far = found.is_bad or is_exact or found.max_abs > bar.limit
             return far and not bar.share and self.bars.cosine is None
@@ -486,10 +488,3 @@ def _cosine(one: Any, other: Any) -> float | None:
     if {dtype_kind(each.dtype) for each in arrays} & {"string", "other"}:
         return None
     return difference(*arrays).cosine
-
-
-def _dtype(datum: Datum) -> str:
-    try:
-        return datum.dtype
-    except Exception:  # it is damaged: the gap says so
-        return ""

@@ -14,7 +14,7 @@ from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.comparing.gaps import epsilon, gap
-from tfdbg_cli.dumps.datum import Datum
+from tfdbg_cli.dumps.datum import Datum, known_shape
 from tfdbg_cli.dumps.dtypes import blocks, name_of
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
@@ -244,8 +244,5 @@ def _plain(op_type: str) -> str:
 
 def _size(datum: Datum) -> tuple[int, ...] | None:
     """Some engines compute with batch and sequence as one dimension: how many, and the last."""
-    try:
-        shape = datum.shape
-    except Exception:  # it is damaged: the comparison says so
-        return None
+    shape = known_shape(datum)
     return None if shape is None else (math.prod(shape), *shape[-1:])

@@ -7,9 +7,20 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tfdbg_cli.common.arrays import np
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.dtypes import name_of
 
-__all__ = ["Datum", "InconvertibleTensorProto", "number_executions"]
+__all__ = [
+    "Datum",
+    "InconvertibleTensorProto",
+    "is_quick",
+    "known_dtype",
+    "known_shape",
+    "number_executions",
+]
+
+# Bytes that are read and measured in no time worth mentioning.
+_QUICK = 1 << 16
 
 _THEIRS = "tensorflow.python.debug.lib.debug_data"
 
@@ -216,3 +227,24 @@ def number_executions(data: Iterable[Datum]) -> None:
         key = (datum.node_name, datum.output_slot, datum.debug_op, datum.device_name)
         datum.execution = counts.get(key, 0)
         counts[key] = datum.execution + 1
+
+
+def known_dtype(datum: Datum) -> str:
+    """Its dtype; empty: it is damaged, and reading its value says why."""
+    with contained:
+        return datum.dtype
+    return ""
+
+
+def known_shape(datum: Datum) -> tuple[int, ...] | None:
+    """Its shape; ``None``: it has none, or it is damaged."""
+    with contained:
+        return datum.shape
+    return None
+
+
+def is_quick(datum: Datum) -> bool:
+    """Whether its value takes no time worth mentioning, as it does where it is damaged."""
+    with contained:
+        return datum.nbytes <= _QUICK
+    return True

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.common.interpreter.unwarned import unwarned
 from tfdbg_cli.common.traits import traits_of
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
@@ -125,12 +125,10 @@ def tried(dump: Dump, begin: Datum, seconds: float) -> list[Tried]:
     """
     if dump.redo is None:
         return []
-    try:
-        with unwarned(), np.errstate(all="ignore"):
-            return _tried(dump, begin, time.monotonic() + seconds)
-    except Exception as error:  # whoever looks at the run sees the rest of the screen
-        pass_on(error)
-        return []
+    # If it fails, whoever looks at the run sees the rest of the screen.
+    with contained, unwarned(), np.errstate(all="ignore"):
+        return _tried(dump, begin, time.monotonic() + seconds)
+    return []
 
 
 def _tried(dump: Dump, begin: Datum, deadline: float) -> list[Tried]:

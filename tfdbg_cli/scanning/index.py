@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.files import open_at_once
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.common.temporary import make_folder, passing_folder, remove_folder
 from tfdbg_cli.dumps.files import is_inside, write_error
 from tfdbg_cli.dumps.remote.systems import is_remote, remote_files
@@ -128,11 +129,10 @@ def read_index(path: str) -> tuple[dict[str, Any], dict[str, Finding]] | None:
     if is_remote(path):
         with passing_folder() as folder:
             here = os.path.join(folder, "index")
-            try:
+            with contained:  # each file system has its own
                 remote_files(path).get(path, here)
-            except Exception:  # each file system has its own
-                return None
-            return read_index(here)
+                return read_index(here)
+        return None
     if not is_inside(path, os.path.dirname(path)):
         return None
     try:

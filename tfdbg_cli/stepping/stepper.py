@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -173,10 +174,9 @@ class Stepper(ABC):
         """What `value` or `original` has given as an array; ``None`` where it can't be one."""
         if value is None:
             return None
-        try:
+        with contained:  # of whatever made the value
             return np.asarray(value)
-        except Exception:  # of whatever made the value
-            return None
+        return None
 
     @abstractmethod
     def override(self, tensor_name: str, value: Any) -> None:

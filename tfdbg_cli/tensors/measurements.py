@@ -16,6 +16,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.dumps.datum import known_dtype
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.tensors.histogram import Histogram, histogram_of
 from tfdbg_cli.tensors.statistics import Health, Statistics, holds_nonfinite, measure
@@ -67,7 +68,7 @@ class Measurements:
         known = self._known.get(id(datum))
         if known is not None:
             return known
-        dtype = _dtype(datum)
+        dtype = known_dtype(datum)
         if dtype in _WITHOUT:
             return Statistics()
         if numbers or not dtype:
@@ -97,7 +98,9 @@ class Measurements:
 
     def peek_histogram(self, datum: Datum) -> Histogram | None:
         """The small histogram of a tensor, if it was made; it has no bins where there are none."""
-        return Histogram((), ()) if _dtype(datum) in _WITHOUT else self._histograms.get(id(datum))
+        return (
+            Histogram((), ()) if known_dtype(datum) in _WITHOUT else self._histograms.get(id(datum))
+        )
 
     def histogram(self, datum: Datum, check: Callable[[], object] = lambda: None) -> Histogram:
         """A histogram of a few bins, made now if need be; the statistics are known then, too.
@@ -142,17 +145,10 @@ def _small_histogram(value: object, known: Statistics, check: Callable[[], objec
     return replace(found.merged(_BARS), bad=bad)
 
 
-def _dtype(datum: Datum) -> str:
-    try:
-        return datum.dtype
-    except Exception:  # the value can't be read: measuring it says why
-        return ""
-
-
 def _stored_health(datum: Datum) -> Health | None:
     """What the dump itself says; of integers, that they have no health."""
     stored = getattr(datum, "health", None)
-    return Health(*stored) if stored is not None and holds_nonfinite(_dtype(datum)) else None
+    return Health(*stored) if stored is not None and holds_nonfinite(known_dtype(datum)) else None
 
 
 class _Unwanted(BaseException):

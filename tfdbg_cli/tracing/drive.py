@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.elements import parse_execution
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -369,12 +370,10 @@ class Drive:
             pass  # what it has done can't be undone, so it gets its end
         if not may_finish:
             return
-        try:
+        with contained:
             for name in tuple(self.run.overrides):
                 self.run.take_back(name)
             self.run.finish()
-        except Exception:
-            return  # the block's own error is the one to tell of
 
     def withdraw(self, error: BaseException) -> bool:
         """Leave somebody else's run alone if it doesn't compute what the block asks for.

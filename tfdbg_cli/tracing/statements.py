@@ -19,7 +19,6 @@ __all__ = [
     "compile_statements",
     "declared_global",
     "is_part_of",
-    "mangled",
     "own_nodes",
     "variables_of",
     "variables_used",
@@ -71,18 +70,6 @@ def declared_global(scope: ast.AST) -> frozenset[str]:
         if isinstance(node, ast.Global)
         for name in node.names
     )
-
-
-def mangled(name: str, owner: str) -> str:
-    """A name as a class spells it that it is private to.
-
-    Args:
-        name: as it is written.
-        owner: the class around it; or empty.
-    """
-    prefix = owner.lstrip("_")
-    is_private = name.startswith("__") and not name.endswith("__")
-    return f"_{prefix}{name}" if prefix and is_private else name
 
 
 def codes_in(code: CodeType) -> Iterator[CodeType]:

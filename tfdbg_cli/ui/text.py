@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import unicodedata
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from tfdbg_cli.commands.reply import Leave, Question, Reply, Service, Toast, UiRequest
 from tfdbg_cli.common.documents import Document, Line, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.outputs import Outputs, parse_indices
-from tfdbg_cli.ui.paging import screenfuls
 
-__all__ = ["TextUI", "parse_indices"]
+__all__ = ["TextUI", "parse_indices", "rows_of"]
 
 
 # Lines of a terminal that stand above and below what is to fit on it: titles, and the prompt.
@@ -432,3 +432,39 @@ class TextUI(UserInterface):
         command, document = self._outputs.move(step)
         self.print_title(document.title or command, document.title_role)
         self._print(document.resized(self.width))
+
+
+def _width(text: str) -> int:
+    """The columns of a text; wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF")
+        for char in text
+    )
+
+
+def rows_of(made: Line, columns: int) -> int:
+    """How many rows a terminal of so many columns needs for a line, which it wraps."""
+    return max(-(-_width(made.text) // columns), 1)
+
+
+def screenfuls(lines: Iterable[Line], rows: int, columns: int) -> Iterator[list[Line]]:
+    """Cut lines into blocks that fit on a screen; each has a line, however long that is.
+
+    Args:
+        lines: taken one beyond the block that is yielded, never further.
+        rows: of the screen.
+        columns: of the screen; longer lines take several rows.
+    """
+    block: list[Line] = []
+    taken = 0
+    for made in lines:
+        needed = rows_of(made, columns)
+        if block and taken + needed > rows:
+            yield block
+            block, taken = [], 0
+        block.append(made)
+        taken += needed
+    if block:
+        yield block

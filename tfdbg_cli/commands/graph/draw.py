@@ -11,8 +11,8 @@ from tfdbg_cli.commands.graph.drawing.picture import GraphPicture
 from tfdbg_cli.commands.graph.drawing.state import States
 from tfdbg_cli.commands.graph.drawing.svg import svg_of
 from tfdbg_cli.commands.graph.node_info import find_node
+from tfdbg_cli.commands.list_command import NODE_ARGUMENT
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
-from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
@@ -90,13 +90,7 @@ COMMANDS = (
         "Draw a node with its inputs and its recipients.",
         _graph,
         (
-            Argument(
-                ("node_name",),
-                "a node or one of its tensors; none: the current place",
-                "NODE",
-                nargs="?",
-                complete=completers.nodes,
-            ),
+            NODE_ARGUMENT,
             Argument(
                 ("-d", "--depth"),
                 f"up to this many edges away; default: {_DEPTH}",

@@ -17,6 +17,7 @@ from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.common.documents import Document, Field, Line, Span
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.tables import ORDERINGS
+from tfdbg_cli.dumps.datum import is_quick
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.tensors.measurements import Background
 from tfdbg_cli.tensors.statistics import Statistics
@@ -31,8 +32,6 @@ __all__ = [
 
 # Making rows takes about so long at most, however many tensors still are to be measured.
 _BUDGET_SECONDS = 0.005
-# Bytes of a tensor that is measured on the spot.
-_SMALL = 1 << 16
 # So many rows, spread over the list, tell how wide its op types are.
 _SAMPLE = 200
 _WIDEST_OP_TYPE = 24
@@ -196,7 +195,7 @@ class NeighbourTable(TableDocument):
             if self._has_statistics and row.datum is not None:
                 statistics = self._facts.measurements.peek(row.datum, numbers=self._has_numbers)
                 if statistics is None:
-                    if time.perf_counter() < deadline and _is_small(row.datum):
+                    if time.perf_counter() < deadline and is_quick(row.datum):
                         statistics = self._facts.measured(row.datum, numbers=self._has_numbers)
                     else:
                         unknown.append(row.datum)
@@ -316,10 +315,3 @@ def _commanded(
     if verb == "turn" and not written.sort_by:
         return written.sorted("name", True)
     return ask(number, column, verb)
-
-
-def _is_small(datum: Datum) -> bool:
-    try:
-        return datum.nbytes <= _SMALL
-    except Exception:  # it fails to load: quickly
-        return True

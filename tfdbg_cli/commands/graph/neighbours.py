@@ -19,7 +19,7 @@ from tfdbg_cli.commands.graph.neighbour_table import (
 from tfdbg_cli.commands.graph.node_info import find_node
 from tfdbg_cli.commands.graph.node_path import path_document
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
-from tfdbg_cli.commands.list_command import ListCommand, complete_chosen
+from tfdbg_cli.commands.list_command import NODE_ARGUMENT, ListCommand, complete_chosen
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -286,13 +286,6 @@ def _outputs(context: Context, arguments: argparse.Namespace) -> Result:
     return _list(context, arguments, outputs=True)
 
 
-_NODE = Argument(
-    ("node_name",),
-    "a node or one of its tensors; none: the current place",
-    "NODE",
-    nargs="?",
-    complete=completers.nodes,
-)
 _ARGUMENTS = (
     Argument(("-c", "--control"), "also control edges"),
     Argument(
@@ -349,7 +342,7 @@ LIST_INPUTS = Command(
     "graph",
     "List the inputs of a node.",
     _inputs,
-    (_NODE, *_ARGUMENTS, _TO_FIRST_BAD, JSON_ARGUMENT),
+    (NODE_ARGUMENT, *_ARGUMENTS, _TO_FIRST_BAD, JSON_ARGUMENT),
     modes=DUMP_MODES,
     examples=(
         ("li hidden/Relu", "its direct inputs"),
@@ -374,7 +367,7 @@ LIST_OUTPUTS = Command(
     "graph",
     "List the recipients of a node's outputs.",
     _outputs,
-    (_NODE, *_ARGUMENTS, JSON_ARGUMENT),
+    (NODE_ARGUMENT, *_ARGUMENTS, JSON_ARGUMENT),
     modes=DUMP_MODES,
     examples=(
         ("lo Softmax", "who uses it"),

@@ -15,8 +15,8 @@ from tfdbg_cli.commands.graph.node_origin import (
     stack_label,
 )
 from tfdbg_cli.commands.graph.runtime_names import fused_types, user_names
+from tfdbg_cli.commands.list_command import NODE_ARGUMENT
 from tfdbg_cli.commands.registry import Argument, Command, Result
-from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.program_names import resolve_program_name
@@ -252,13 +252,7 @@ NODE_INFO = Command(
     "Show a node: op, device, inputs, recipients, and the line that made it.",
     _node_info,
     (
-        Argument(
-            ("node_name",),
-            "a node or one of its tensors; none: the current place",
-            "NODE",
-            nargs="?",
-            complete=completers.nodes,
-        ),
+        NODE_ARGUMENT,
         Argument(("-a", "--attributes"), "its attributes; with -t also frames in libraries"),
         Argument(("-d", "--dumps"), "its dumped tensors"),
         Argument(("-t", "--traceback"), "the Python lines that made it, your own first"),

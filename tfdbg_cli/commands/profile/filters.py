@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tfdbg_cli.commands.context import Context, compile_regex
+from tfdbg_cli.commands.list_command import pattern_argument
 from tfdbg_cli.commands.registry import Argument
 from tfdbg_cli.commands.reply import Candidate
-from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.intervals import TIME_UNITS, Interval
 from tfdbg_cli.common.errors import UserError
@@ -47,26 +47,14 @@ def _op_types(context: Context, typed: str) -> Iterable[Candidate]:
     ]
 
 
-DEVICE_ARGUMENT = Argument(
-    ("-d", "--device_name_filter"),
-    "only devices whose name matches",
-    "REGEX",
-    default="",
-    complete=_devices,
+DEVICE_ARGUMENT = pattern_argument(
+    ("-d", "--device_name_filter"), "only devices whose name matches", _devices
 )
-NODE_ARGUMENT = Argument(
-    ("-n", "--node_name_filter"),
-    "only nodes whose name matches",
-    "REGEX",
-    default="",
-    complete=completers.node_patterns,
-)
-OP_TYPE_ARGUMENT = Argument(
+NODE_ARGUMENT = pattern_argument(("-n", "--node_name_filter"), "only nodes whose name matches")
+OP_TYPE_ARGUMENT = pattern_argument(
     ("-t", "--op_type_filter"),
     "only ops whose type, or the type of their kernel, matches",
-    "REGEX",
-    default="",
-    complete=_op_types,
+    _op_types,
 )
 TIME_UNIT_ARGUMENT = Argument(
     ("--time_unit",), "unit of all times shown", "UNIT", default="us", choices=tuple(TIME_UNITS)

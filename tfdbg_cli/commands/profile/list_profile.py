@@ -9,7 +9,13 @@ from typing import Any
 from tfdbg_cli.commands.context import PROFILE_MODES, Context
 from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
-from tfdbg_cli.commands.list_command import ListCommand, Shown, chosen_columns, order_arguments
+from tfdbg_cli.commands.list_command import (
+    ListCommand,
+    Shown,
+    chosen_columns,
+    order_arguments,
+    pattern_argument,
+)
 from tfdbg_cli.commands.profile.filters import (
     DEVICE_ARGUMENT,
     NODE_ARGUMENT,
@@ -285,12 +291,10 @@ LIST_PROFILE = Command(
         DEVICE_ARGUMENT,
         NODE_ARGUMENT,
         OP_TYPE_ARGUMENT,
-        Argument(
+        pattern_argument(
             ("-f", "--file_path_filter"),
             "only ops made in a file whose path matches",
-            "REGEX",
-            default="",
-            complete=completers.source_files,
+            completers.source_files,
         ),
         Argument(("--min_lineno",), "only ops made on this line or below; -1: any", "N", -1, int),
         Argument(("--max_lineno",), "only ops made above this line; -1: any", "N", -1, int),

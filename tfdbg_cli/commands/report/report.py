@@ -6,6 +6,7 @@ import argparse
 from datetime import UTC, datetime
 
 from tfdbg_cli.commands.context import DUMP_MODES, Context, compile_regex
+from tfdbg_cli.commands.list_command import exclude_argument
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Toast
 from tfdbg_cli.commands.report.html import Markup, element
@@ -98,13 +99,7 @@ COMMANDS = (
                 nargs="?",
                 complete=completers.files,
             ),
-            Argument(
-                ("-fenn", "--filter_exclude_node_names"),
-                "leave out nodes whose name matches this regex",
-                "REGEX",
-                default="",
-                complete=completers.node_patterns,
-            ),
+            exclude_argument("leave out nodes whose name matches this regex"),
         ),
         modes=DUMP_MODES,
         examples=(("report nan.html", "the verdict, the tensor, its line, its graph, the run"),),

@@ -16,6 +16,7 @@ from tfdbg_cli.commands.context import (
     Context,
     compile_regex,
 )
+from tfdbg_cli.commands.list_command import exclude_argument, filter_argument
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Choice, Leave, Question
 from tfdbg_cli.commands.run.error_screen import error_document, list_item
@@ -361,21 +362,8 @@ RUN = Command(
             ("-t", "--times"), "stop after the N-th run from now", "N", default=1, kind=_positive
         ),
         Argument(("-n", "--no_debug"), "execute the run without the debugger"),
-        Argument(
-            ("-f", "--till_filter_pass"),
-            f"execute runs until a tensor passes this filter; without a name: {RECOMMENDED}",
-            "FILTER",
-            default="",
-            complete=completers.filters,
-            implied=RECOMMENDED,
-        ),
-        Argument(
-            ("-fenn", "--filter_exclude_node_names"),
-            "with -f: nodes whose name matches this regex don't count",
-            "REGEX",
-            default="",
-            complete=completers.node_patterns,
-        ),
+        filter_argument("execute runs until a tensor passes this filter", "--till_filter_pass"),
+        exclude_argument("with -f: nodes whose name matches this regex don't count"),
         Argument(
             ("-d", "--till_differs"),
             "execute runs until one differs from the run of the same number in this folder",

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from tfdbg_cli.dumps.datum import is_quick
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.tensors.measurements import Background, Itself, Measurements
 from tfdbg_cli.tensors.statistics import Health
@@ -15,9 +16,6 @@ __all__ = ["LineHealth", "Worst", "bad_text", "in_time"]
 
 # Making lines takes about so long at most for the health of their ops, and for their colours.
 _BUDGET_SECONDS = 0.005
-
-# Bytes of a tensor that is measured on the spot.
-_SMALL = 1 << 16
 
 
 class Worst(NamedTuple):
@@ -77,10 +75,7 @@ class _Line:
         datum = self._next
         if datum is None or self._measurements.peek(datum, numbers=False) is not None:
             return True
-        try:
-            return datum.nbytes <= _SMALL
-        except Exception:  # it fails to load: quickly
-            return True
+        return is_quick(datum)
 
     def look(self, check: Callable[[], object] = lambda: None) -> None:
         """Look at the next tensor. What can't be read says so elsewhere."""

@@ -9,7 +9,12 @@ from tfdbg_cli.commands.context import DUMP_MODES, TENSOR_MODES, Context, compil
 from tfdbg_cli.commands.graph.node_info import find_node
 from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
-from tfdbg_cli.commands.list_command import ListCommand, chosen_columns, order_arguments
+from tfdbg_cli.commands.list_command import (
+    ListCommand,
+    chosen_columns,
+    order_arguments,
+    pattern_argument,
+)
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -295,20 +300,10 @@ LIST_SOURCE = Command(
     "List the source files that created nodes.",
     _list_source,
     (
-        Argument(
-            ("-p", "--path_filter"),
-            "only files whose path matches",
-            "REGEX",
-            default="",
-            complete=completers.source_files,
+        pattern_argument(
+            ("-p", "--path_filter"), "only files whose path matches", completers.source_files
         ),
-        Argument(
-            ("-n", "--node_name_filter"),
-            "count only nodes whose name matches",
-            "REGEX",
-            default="",
-            complete=completers.node_patterns,
-        ),
+        pattern_argument(("-n", "--node_name_filter"), "count only nodes whose name matches"),
         *order_arguments(_COLUMNS, "path"),
         JSON_ARGUMENT,
     ),

@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tfdbg_cli.common.documents import Span
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.sources import Sources
 from tfdbg_cli.tensors.measurements import Background, Itself
 
@@ -188,9 +189,8 @@ class Syntax:
 
 def _lexer() -> Any:
     """What takes Python to pieces; ``None`` where there is no Pygments."""
-    try:
+    with contained:  # the program may have a module of that name, which is something else
         from pygments.lexers.python import PythonLexer
 
         return PythonLexer()
-    except Exception:  # the program may have a module of that name, which is something else
-        return None
+    return None

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tfdbg_cli.commands.context import STEPPER_MODES, Context, compile_regex
+from tfdbg_cli.commands.list_command import exclude_argument, filter_argument
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Candidate, Leave, Toast
 from tfdbg_cli.commands.run.control import ExitChoice
-from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.stepper.screens import (
     list_document,
     moved_document,
@@ -20,7 +20,6 @@ from tfdbg_cli.commands.stepper.screens import (
 )
 from tfdbg_cli.common.documents import TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
-from tfdbg_cli.filters.builtin import RECOMMENDED
 from tfdbg_cli.stepping.breakpoints import Breakpoint
 from tfdbg_cli.stepping.walk import Halt
 
@@ -259,20 +258,8 @@ BREAK = Command(
             default="",
             complete=_nodes,
         ),
-        Argument(
-            ("-f", "--filter"),
-            f"a tensor filter; without a name: {RECOMMENDED}",
-            "FILTER",
-            default="",
-            complete=completers.filters,
-            implied=RECOMMENDED,
-        ),
-        Argument(
-            ("-fenn", "--filter_exclude_node_names"),
-            "with -f: nodes whose name matches this regex don't count",
-            "REGEX",
-            default="",
-        ),
+        filter_argument("a tensor filter", "--filter"),
+        exclude_argument("with -f: nodes whose name matches this regex don't count"),
     ),
     modes=STEPPER_MODES,
     examples=(

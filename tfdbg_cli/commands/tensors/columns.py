@@ -16,6 +16,7 @@ from tfdbg_cli.commands.tensors.facts import Facts, TensorFacts
 from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.common.documents import Link, Span
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.tensors.histogram import bars
 from tfdbg_cli.tensors.statistics import Statistics
@@ -163,10 +164,9 @@ def _readable(read: Callable[[Datum], Any]) -> Callable[[TensorFacts, Datum], An
     """A key from what the datum itself says; ``None`` where that can't be read."""
 
     def key(facts: TensorFacts, datum: Datum) -> Any:
-        try:
+        with contained:
             return read(datum)
-        except Exception:
-            return None
+        return None
 
     return key
 

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.tensors.histogram import Histogram
@@ -122,10 +123,8 @@ class TensorFacts:
     ) -> Facts:
         """All facts of a tensor."""
         nbytes, dtype, shape = None, "", None
-        try:
+        with contained:  # the row says that it is damaged, pt says why
             nbytes, dtype, shape = datum.nbytes, datum.dtype, datum.shape
-        except Exception:  # the row says that it is damaged, pt says why
-            pass
         return Facts(
             datum,
             self.op_type(datum),

@@ -1,10 +1,10 @@
-"""Intervals of times and of sizes as a user writes them (``>100us``, ``[1k,2M)``), and back."""
+"""Intervals of times as a user writes them (``>100us``, ``[1us,2ms)``), and times as text."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tfdbg_cli.common.errors import UserError
@@ -12,8 +12,6 @@ from tfdbg_cli.common.errors import UserError
 __all__ = [
     "TIME_UNITS",
     "Interval",
-    "parse_size",
-    "parse_size_interval",
     "parse_time",
     "parse_time_interval",
     "time_text",
@@ -21,11 +19,6 @@ __all__ = [
 
 #: Unit -> microseconds.
 TIME_UNITS: Mapping[str, float] = {"us": 1.0, "ms": 1e3, "s": 1e6}
-_SIZE_UNITS: Mapping[str, float] = {
-    letter + b: 1 << shift
-    for letter, shift in (("", 0), ("k", 10), ("m", 20), ("g", 30), ("t", 40))
-    for b in ("", "b")
-}
 
 # Enough to tell a tenth of a microsecond, the least that clocks of runtimes are good for.
 _DECIMALS = {"us": 1, "ms": 4, "s": 7}
@@ -57,57 +50,22 @@ class Interval:
         return above and (value < self.end or (self.end_included and value == self.end))
 
 
-def _quantity(text: str, units: Mapping[str, float], what: str, hint: str) -> float:
-    match = _QUANTITY.match(text.strip())
-    factor = units.get(match[2].lower()) if match is not None else None
-    if match is None or factor is None:
-        raise UserError(f'"{text.strip()}" is not a valid {what}.', hint)
-    value = float(match[1]) * factor
-    if value < 0 or not math.isfinite(value):
-        raise UserError(
-            f'"{text.strip()}" is not a valid {what}: it must be 0 or more, and finite.', hint
-        )
-    return value
-
-
 def parse_time(text: str) -> float:
     """A time in microseconds: ``100``, ``100us``, ``1.5 ms``, ``2s``.
 
     Raises:
         UserError: it is none.
     """
-    units = {"": 1.0, **TIME_UNITS}
-    return _quantity(text, units, "time", "Write 100us, 1.5ms or 2s; us is the default.")
-
-
-def parse_size(text: str) -> int:
-    """A number of bytes: ``100``, ``10k``, ``1.5 MB``, ``2G``; a k is 1024 bytes.
-
-    Raises:
-        UserError: it is none.
-    """
-    return int(_quantity(text, _SIZE_UNITS, "size", "Write 100, 10k, 1.5MB or 2G."))
-
-
-def _interval(text: str, parse: Callable[[str], float], example: tuple[str, str]) -> Interval:
-    low, high = example
-    hint = f"Write >{low}, <={high} or [{low},{high}), with quotes around it if it has blanks."
-    found = text.strip()
-    relation = _RELATION.match(found)
-    if relation is not None and relation[2].strip():
-        limit, included = parse(relation[2]), relation[1].endswith("=")
-        if relation[1].startswith("<"):
-            return Interval(0, True, limit, included, found)
-        return Interval(limit, included, math.inf, True, found)
-    ends = _RANGE.match(found)
-    if ends is None:
-        raise UserError(f'"{found}" is not a valid interval.', hint)
-    start = parse(ends[2])
-    is_open = ends[3].strip().lower() in ("inf", "+inf")
-    end = math.inf if is_open else parse(ends[3])
-    if start > end:
-        raise UserError(f'"{found}" is not a valid interval: its start is above its end.', hint)
-    return Interval(start, ends[1] == "[", end, ends[4] == "]", found)
+    match, hint = _QUANTITY.match(text.strip()), "Write 100us, 1.5ms or 2s; us is the default."
+    factor = {"": 1.0, **TIME_UNITS}.get(match[2].lower()) if match is not None else None
+    if match is None or factor is None:
+        raise UserError(f'"{text.strip()}" is not a valid time.', hint)
+    value = float(match[1]) * factor
+    if value < 0 or not math.isfinite(value):
+        raise UserError(
+            f'"{text.strip()}" is not a valid time: it must be 0 or more, and finite.', hint
+        )
+    return value
 
 
 def parse_time_interval(text: str) -> Interval:
@@ -116,16 +74,23 @@ def parse_time_interval(text: str) -> Interval:
     Raises:
         UserError: it is none.
     """
-    return _interval(text, parse_time, ("10us", "1ms"))
-
-
-def parse_size_interval(text: str) -> Interval:
-    """An interval in bytes: ``>10k``, ``<=1MB``, ``[1k,2M)``, ``(0,inf)``.
-
-    Raises:
-        UserError: it is none.
-    """
-    return _interval(text, parse_size, ("10k", "1MB"))
+    hint = "Write >10us, <=1ms or [10us,1ms), with quotes around it if it has blanks."
+    found = text.strip()
+    relation = _RELATION.match(found)
+    if relation is not None and relation[2].strip():
+        limit, included = parse_time(relation[2]), relation[1].endswith("=")
+        if relation[1].startswith("<"):
+            return Interval(0, True, limit, included, found)
+        return Interval(limit, included, math.inf, True, found)
+    ends = _RANGE.match(found)
+    if ends is None:
+        raise UserError(f'"{found}" is not a valid interval.', hint)
+    start = parse_time(ends[2])
+    is_open = ends[3].strip().lower() in ("inf", "+inf")
+    end = math.inf if is_open else parse_time(ends[3])
+    if start > end:
+        raise UserError(f'"{found}" is not a valid interval: its start is above its end.', hint)
+    return Interval(start, ends[1] == "[", end, ends[4] == "]", found)
 
 
 def time_text(microseconds: float, unit: str = "") -> str:

@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
-from tfdbg_cli.commands.list_command import NODE_ARGUMENTS, ListCommand
+from tfdbg_cli.commands.list_command import (
+    NODE_ARGUMENTS,
+    ListCommand,
+    exclude_argument,
+    filter_argument,
+    pattern_argument,
+)
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -27,7 +33,6 @@ from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.common.traits import traits_of
 from tfdbg_cli.dumps.dump import Datum, Dump, bound, is_only_nonfinite
-from tfdbg_cli.filters.builtin import RECOMMENDED
 from tfdbg_cli.filters.origins import left_out
 
 __all__ = ["COMMANDS", "LIST_TENSORS", "passing"]
@@ -327,28 +332,11 @@ LIST_TENSORS = Command(
     "List the tensors of this run in the order in which they were computed.",
     _list_tensors,
     (
-        Argument(
-            ("-f", "--tensor_filter"),
-            f"only tensors that pass this filter; without a name: {RECOMMENDED}",
-            "FILTER",
-            default="",
-            complete=completers.filters,
-            implied=RECOMMENDED,
-        ),
-        Argument(
-            ("-fenn", "--filter_exclude_node_names"),
-            "with -f: leave out nodes whose name matches",
-            "REGEX",
-            default="",
-            complete=completers.node_patterns,
-        ),
+        filter_argument("only tensors that pass this filter"),
+        exclude_argument("with -f: leave out nodes whose name matches"),
         *NODE_ARGUMENTS,
-        Argument(
-            ("--dtype",),
-            "only tensors whose element type matches",
-            "REGEX",
-            default="",
-            complete=completers.dtypes,
+        pattern_argument(
+            ("--dtype",), "only tensors whose element type matches", completers.dtypes
         ),
         Argument(
             ("-o", "--columns"),

@@ -22,6 +22,7 @@ from tfdbg_cli.commands.tensors.columns import column as column_of
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.common.documents import Document, Line, Span
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.datum import is_quick, known_dtype
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.tensors.histogram import Histogram
 from tfdbg_cli.tensors.measurements import Background, Histograms
@@ -33,8 +34,6 @@ __all__ = ["TensorTable"]
 # Making lines takes about so long at most, however many small tensors still are to be measured.
 _BUDGET_SECONDS = 0.005
 
-# Bytes of a tensor that is measured on the spot.
-_SMALL = 1 << 16
 
 # So many rows, spread over the list, tell how wide its names are.
 _SAMPLE = 1000
@@ -160,7 +159,7 @@ class TensorTable(TableDocument):
             statistics, histogram = self._known(datum)
             if statistics is None or (histogram is None and self._has_histograms):
                 is_first = number not in self._waiting and time.perf_counter() < deadline
-                if is_first and _is_small(datum):
+                if is_first and is_quick(datum):
                     statistics, histogram = self._measured(datum)
                 else:
                     unknown[number] = datum
@@ -319,24 +318,10 @@ class TensorTable(TableDocument):
             return "-n", f"^{re.escape(datum.node_name)}$"
         if column == "op_type":
             return "-t", f"^{re.escape(self._facts.op_type(datum))}$"
-        if column == "dtype" and _dtype(datum):
-            return "--dtype", f"^{re.escape(_dtype(datum))}$"
+        if column == "dtype" and known_dtype(datum):
+            return "--dtype", f"^{re.escape(known_dtype(datum))}$"
         if column == "health":
             found, _ = self._known(datum)
             if found is not None and found.health is not None and found.health.bad:
                 return "-f", "has_inf_or_nan"
         return "", ""
-
-
-def _dtype(datum: Datum) -> str:
-    try:
-        return datum.dtype
-    except Exception:  # a damaged one
-        return ""
-
-
-def _is_small(datum: Datum) -> bool:
-    try:
-        return datum.nbytes <= _SMALL
-    except Exception:  # it fails to load: quickly
-        return True

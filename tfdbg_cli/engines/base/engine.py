@@ -152,13 +152,19 @@ class StepsCalls(Protocol):
         """
 
     def is_module(self, thing: Any) -> bool:
-        """Whether something is a module of the framework: a callable with named parts."""
+        """Whether something is a module of the framework: a callable with named parts.
+
+        By default nothing is: what a model calls has names, and no borders.
+        """
+        return False
 
     def has_module(self, module: Any, path: str) -> bool:
         """Whether a module has a part of this name; its own is empty."""
+        return False
 
     def module_tensors(self, module: Any) -> Iterable[tuple[str, Any]]:
         """The tensors that a module holds, parameters and others, by their names."""
+        return ()
 
     def intercept(
         self, module: Any, around: Callable[[Callable[..., Any], Any, Any], Any]

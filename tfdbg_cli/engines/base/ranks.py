@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from tfdbg_cli.common.interpreter.program_signals import contained
+
 __all__ = ["KeyMeeting", "Meeting"]
 
 # Our keys are apart from those of the program and of its framework.
@@ -62,21 +64,17 @@ class KeyMeeting(Meeting):
 
     def put(self, name: str, text: str) -> None:
         """Leave something under a key of ours."""
-        try:
+        with contained:  # the store is gone: nobody is going to look
             self.set_key(_PREFIX + name, text)
-        except Exception:  # the store is gone: nobody is going to look
-            return
 
     def look(self, name: str) -> str | None:
         """What is under a key of ours."""
-        try:
+        with contained:
             return self.get_key(_PREFIX + name)
-        except Exception:
-            return None
+        return None
 
     def where(self) -> str:
         """The op and the line."""
-        try:
+        with contained:  # the program goes on meanwhile
             return self.whereabouts()
-        except Exception:  # the program goes on meanwhile
-            return ""
+        return ""

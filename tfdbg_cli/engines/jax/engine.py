@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.engines.base import SteppedRun, StepsCalls, TellsUse
@@ -22,8 +22,7 @@ class JaxEngine(OneProgramEngine[Program], StepsCalls, TellsUse):
 
     def make_program(self) -> Program:
         from tfdbg_cli.engines.jax.runs.patches import JaxPatches
-        from tfdbg_cli.engines.jax.runs.policy import JaxPolicy
-        from tfdbg_cli.engines.jax.runs.runs import JaxRuns
+        from tfdbg_cli.engines.jax.runs.runs import JaxPolicy, JaxRuns
 
         program = Program(TRAITS)
         runs = JaxRuns(program, JaxPolicy(program.value))
@@ -66,16 +65,6 @@ class JaxEngine(OneProgramEngine[Program], StepsCalls, TellsUse):
         from tfdbg_cli.engines.jax.stepping.calls import InterceptedCall
 
         return isinstance(function, (compiled_function, InterceptedCall))
-
-    def is_module(self, thing: Any) -> bool:
-        """Nothing is: what a model calls has names, and no borders."""
-        return False
-
-    def has_module(self, module: Any, path: str) -> bool:
-        return False
-
-    def module_tensors(self, module: Any) -> Iterable[tuple[str, Any]]:
-        return ()
 
     def intercept(
         self, module: Any, around: Callable[[Callable[..., Any], Any, Any], Any]

@@ -40,7 +40,6 @@ __all__ = [
     "new_ref",
     "only",
     "partition_spec",
-    "result_names",
     "result_tree",
     "scan_counts",
     "scope_of",
@@ -355,13 +354,6 @@ def argument_names(jaxpr: Any) -> Sequence[str]:
     found = getattr(getattr(jaxpr, "debug_info", None), "arg_names", None)
     names = [name or "" for name in found or ()]
     return names if len(names) == len(jaxpr.invars) else ()
-
-
-def result_names(jaxpr: Any) -> Sequence[str]:
-    """Where the results of a jaxpr are in what its function returns; none: it isn't known."""
-    found = getattr(getattr(jaxpr, "debug_info", None), "result_paths", None)
-    names = [name or "" for name in found or ()]
-    return names if len(names) == len(jaxpr.outvars) else ()
 
 
 # Where ``tp_flags`` is in a type object, in words of the machine, and its flag for types that are

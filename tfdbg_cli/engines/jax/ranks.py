@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.engines.base import KeyMeeting, Meeting
 from tfdbg_cli.engines.jax.private import distributed_state
 from tfdbg_cli.engines.kit.program import RunsAdapter
@@ -74,7 +74,7 @@ class AllProcesses:
             return None
         rank, size, client = found
         key = f"{_PREFIX}{name}"
-        try:
+        with contained:
             client.key_value_set(f"{key}/{rank}", str(int(wants)))
             client.wait_at_barrier(key, _PATIENCE_MS[self._missed])
             self._missed = 0
@@ -82,11 +82,9 @@ class AllProcesses:
             if self._last:  # read by all: they were at this barrier since
                 client.key_value_delete(self._last)
             self._last = f"{key}/{rank}"
-        except Exception as error:
-            pass_on(error)
-            self._missed += 1
-            return None
-        return "1" in answers
+            return "1" in answers
+        self._missed += 1
+        return None
 
 
 def _found(client: Any, key: str) -> str:

@@ -6,17 +6,17 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.interpreter.program_signals import pass_on
-from tfdbg_cli.common.streams import tell_failure
+from tfdbg_cli.common.streams import tell, tell_failure
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import Capture, SteppedRun
+from tfdbg_cli.engines.base import CannotStep, Capture, SteppedRun
 from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
 from tfdbg_cli.engines.kit.stepped import (
     GraphStepper,
@@ -344,26 +344,56 @@ class ReplayStepper(GraphStepper):
     def _stop_here(self) -> None:
         """Let the variables be as the steps that were done have left them."""
 
-    def conducted(self, conduct: Callable[[SteppedRun], None]) -> Capture | None:
-        """Let somebody go through the run before the program gets what the run has given.
+
+T = TypeVar("T")
+
+
+class PromptedRun:
+    """A run of the program that a person steps through, within its call.
+
+    Args:
+        watcher: of the run; its ``stepped`` becomes the dump of what was stepped through.
+        conduct: steps through the run for as long as it likes.
+    """
+
+    def __init__(self, watcher: Any, conduct: Callable[[SteppedRun], None]) -> None:
+        self._watcher, self._conduct = watcher, conduct
+        self._is_done = False
+
+    def conducted(self, make: Callable[[], ReplayStepper]) -> Capture | None:
+        """Let the person go through the run before the program gets what the run has given.
 
         Args:
-            conduct: steps through the run for as long as it likes.
+            make: makes its stepper.
 
         Returns:
             What the program is to get; ``None``: what the run that was made has given.
         """
-        conduct(self)
+        self._is_done = True
+        stepper = self._made(make)
+        if stepper is None:
+            return None
+        self._conduct(stepper)
+        capture = self._made(stepper.finish)
+        if capture is not None:
+            self._watcher.stepped = capture.dump
+            if stepper.overrides and capture.dump is not None:
+                names = ", ".join(stepper.overrides)
+                capture.dump.warnings.append(f"Overridden in the stepper: {names}.")
+        return capture
+
+    def _made(self, make: Callable[[], T]) -> T | None:
         try:
-            capture = self.finish()
+            return make()
+        except CannotStep as refusal:
+            tell(f"{refusal} It was a debugged run.")
         except Exception as failure:  # ours
             pass_on(failure)
             tell_failure(failure)
-            return None
-        if self.overrides and capture.dump is not None:
-            names = ", ".join(self.overrides)
-            capture.dump.warnings.append(f"Overridden in the stepper: {names}.")
-        return capture
+        return None
+
+    def end(self, error: BaseException | None) -> None:
+        """The run is at its end."""
 
 
 def _readers(steps: Sequence[Step]) -> dict[str, list[int]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
@@ -97,11 +97,9 @@ class OnnxAdapter(SessionAdapter):
 
     def _optimised(self) -> Mapping[str, str]:
         model = self.model()
-        try:
-            with straight():
-                return optimised_nodes(self.session, model) if model is not None else {}
-        except Exception:  # a session like the program's can't be made: of custom ops, say
-            return {}
+        with contained, straight():  # of custom ops, say, no such session can be made
+            return optimised_nodes(self.session, model) if model is not None else {}
+        return {}
 
     @property
     def obstacle(self) -> str:
@@ -231,17 +229,15 @@ class OnnxAdapter(SessionAdapter):
             model, twin = self.model(), self.twin()
             if model is None or twin is None or model.random:
                 return None
-            try:
+            with contained:  # the program's own session says what is wrong
                 if is_light:
                     twin = self._watching(model, watch)
                 names = [*twin.names, *(name for name in request.names if name not in twin.names)]
                 found = twin.run(request.feeds, names, request.options, lambda value: value)
                 values = [found[name].numpy() for name in request.names]
-            except Exception as error:  # the program's own session says what is wrong
-                pass_on(error)
-                return None
-        request.found = found
-        return values
+                request.found = found
+                return values
+        return None
 
     def _is_light(self, request: Request, watch: Watch) -> bool:
         """Whether a run that waits for something bad is looked at in few places first."""
@@ -268,7 +264,7 @@ class OnnxAdapter(SessionAdapter):
             self._has_bad_weights = not self._is_clean(weights, Watch())
         if self._has_bad_weights or not self._is_clean(request.feeds, watch):
             return False
-        try:
+        with contained:  # it is told with the dump
             found = request.found
             if found is None:
                 twin = self._watching(model, watch)
@@ -278,9 +274,7 @@ class OnnxAdapter(SessionAdapter):
                 if is_compared:
                     self._sameness.compare(request, outputs, found)
             return self._is_clean(found, watch)
-        except Exception as error:  # it is told with the dump
-            pass_on(error)
-            return False
+        return False
 
     def _is_compared(self, request: Request, watch: Watch) -> bool:
         """Whether it is of interest if the twin gives the same as the program's session."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dtypes import dtype_by_name
 from tfdbg_cli.dumps.graph import Graph
@@ -163,12 +163,10 @@ class Record:
             return {}
         at = model.nodes.index(failed)
         names = {name for node in model.nodes[:at] for name in node.outputs.values()}
-        try:
+        with contained:  # bad inputs: nothing was computed
             cut = Twin(self._session, model, at)
             return cut.run(feeds, [name for name in wanted if name in names])
-        except Exception as raised:  # bad inputs: nothing was computed
-            pass_on(raised)
-            return {}
+        return {}
 
     def _catch_up(self, twin: Twin, feeds: Mapping[str, Any]) -> list[str]:
         """Let the twin's random numbers be those of the run, where they can be."""

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from tensorflow.python.util import tf_stack
 
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.source_text import live_source
 from tfdbg_cli.dumps.sources import Frame, is_library_path
 from tfdbg_cli.engines.tensorflow.private import autograph_factories
@@ -120,7 +121,7 @@ def _origins(file: str) -> dict[tuple[str, int], Frame]:
     """
     if file not in _written:
         found: dict[tuple[str, int], Frame] = {}
-        try:
+        with contained:  # another version of autograph: its frames stay those of a library
             for factory in autograph_factories():
                 for place, origin in factory.source_map.items():
                     if place.filename == file:
@@ -128,7 +129,5 @@ def _origins(file: str) -> dict[tuple[str, int], Frame]:
                         found[file, place.lineno] = Frame(
                             origin.loc.filename, origin.loc.lineno, origin.function_name, text
                         )
-        except Exception:  # another version of autograph: its frames stay those of a library
-            found = {}
         _written[file] = found
     return _written[file]

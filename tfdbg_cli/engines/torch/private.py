@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.common.interpreter.signal_gate import add_helpers
 from tfdbg_cli.engines.kit.patching.private_names import PrivateNames
 
@@ -530,10 +531,9 @@ def graph_line(module: Any, line: int) -> int | None:
 def default_store() -> Any:
     """The store of the default process group; ``None``: not found."""
     module: Any = sys.modules["torch.distributed.distributed_c10d"]
-    try:
+    with contained:  # another name in this version, or a group that was made without a store
         return module._get_default_store()
-    except Exception:  # another name in this version, or a group that was made without a store
-        return None
+    return None
 
 
 def engine_codes() -> Iterator[CodeType]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
+
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.engines.base import Meeting, SteppedRun
+from tfdbg_cli.engines.base import KeyMeeting, Meeting, SteppedRun
 from tfdbg_cli.engines.kit.program import Program, RunsAdapter
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
-from tfdbg_cli.engines.torch.private import NAMES, STEPPED
-from tfdbg_cli.engines.torch.ranks import meeting
+from tfdbg_cli.engines.torch.private import NAMES, STEPPED, default_store
 from tfdbg_cli.engines.torch.runs.patches import Interceptor, Patches
 from tfdbg_cli.engines.torch.runs.runs import Runs
 from tfdbg_cli.engines.torch.traits import TRAITS
@@ -82,3 +84,41 @@ class TorchAdapter(RunsAdapter):
         if found is not None:
             found.whereabouts = self.session.runs.where
         return found
+
+
+class StoreMeeting(KeyMeeting):
+    """The store through which ``init_process_group`` made the ranks known to each other.
+
+    It is asked a few times at the beginning and never waited for: a wait would hold the connection
+    that PyTorch itself uses.
+
+    Args:
+        rank: of this process.
+        size: how many there are.
+        store: a ``torch.distributed.Store``.
+
+    Attributes:
+        whereabouts: tells where the program is.
+    """
+
+    def __init__(self, rank: int, size: int, store: Any) -> None:
+        super().__init__(rank, size)
+        self._store = store
+
+    def set_key(self, key: str, text: str) -> None:
+        self._store.set(key, text)
+
+    def get_key(self, key: str) -> str | None:
+        return bytes(self._store.get(key)).decode() if self._store.check([key]) else None
+
+
+def meeting() -> StoreMeeting | None:
+    """The meeting of this program's ranks; ``None`` before ``init_process_group``, and alone."""
+    if "torch.distributed.distributed_c10d" not in sys.modules:
+        return None
+    distributed = torch.distributed
+    if not distributed.is_available() or not distributed.is_initialized():
+        return None
+    size = distributed.get_world_size()
+    store = default_store() if size > 1 else None
+    return StoreMeeting(distributed.get_rank(), size, store) if store is not None else None

@@ -10,6 +10,7 @@ from typing import Any
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.report.finding import find_in, head
 from tfdbg_cli.commands.shell.parsing import tokenize
+from tfdbg_cli.common.caught import caught
 from tfdbg_cli.common.errors import UserError, message_of, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
@@ -32,6 +33,7 @@ class StopLog:
         # The program may change its folder.
         self._path = os.path.abspath(os.path.expanduser(path))
         self._has_told = False
+        self._caught = 0
         # What ends a line of which the disk has taken a part.
         self._behind = ""
         try:
@@ -49,7 +51,11 @@ class StopLog:
             dump: the folder of the run's dump; empty: there is none, or not yet.
         """
         try:
-            self._append(json.dumps(_record(context, title, first_command, dump)) + "\n")
+            found = _record(context, title, first_command, dump)
+            if new := caught(self._caught):
+                self._caught = new[-1].number
+                found["caught"] = [each._asdict() for each in new]
+            self._append(json.dumps(found) + "\n")
         except Exception as error:
             pass_on(error)
             if not self._has_told:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfdbg_cli.common.errors import UserError, one_line, related
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.common.memory import spare_memory
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.temporary import make_folder, remove_folder
@@ -275,7 +275,5 @@ def _whole(path: Path) -> Iterator[None]:
 
 def _close(dump: Dump) -> None:
     """Let go of a dump; what goes wrong with it is nobody's business any more."""
-    try:
+    with contained:
         dump.close()
-    except Exception as error:
-        pass_on(error)

@@ -10,15 +10,13 @@ from pathlib import Path
 from tfdbg_cli.commands.compare.command import OtherRun, compare_command
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
-from tfdbg_cli.commands.list_command import order_arguments
+from tfdbg_cli.commands.list_command import exclude_argument, filter_argument, order_arguments
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Candidate, Leave, Toast
-from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.common.documents import ChainDocument, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.remote.shadow import place_of
-from tfdbg_cli.filters.builtin import RECOMMENDED
 from tfdbg_cli.sessions.offline.search import RunFilter, Search
 from tfdbg_cli.sessions.offline.survey import Survey, SurveyedRun
 from tfdbg_cli.sessions.offline.table import RUN_COLUMNS, RunTable, run_record, sorted_runs
@@ -223,23 +221,7 @@ def run_commands(survey: Survey, search: Search) -> tuple[Command, ...]:
         search: finds those with certain tensors.
     """
     folder = _Folder(survey, search)
-    exclude = Argument(
-        ("-fenn", "--filter_exclude_node_names"),
-        "with -f: nodes whose name matches don't count",
-        "REGEX",
-        default="",
-        complete=completers.node_patterns,
-    )
-
-    def filter_argument(summary: str) -> Argument:
-        return Argument(
-            ("-f", "--tensor_filter"),
-            f"{summary}; without a name: {RECOMMENDED}",
-            "FILTER",
-            default="",
-            complete=completers.filters,
-            implied=RECOMMENDED,
-        )
+    exclude = exclude_argument("with -f: nodes whose name matches don't count")
 
     return (
         compare_command(folder.other, frozenset({"offline"}), folder.earlier),

@@ -11,7 +11,7 @@ from tfdbg_cli.commands.tensors.expressions import evaluate
 from tfdbg_cli.commands.tensors.references import parse_reference, parse_template
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.series.points import Series
 from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
@@ -55,11 +55,9 @@ class Following:
         """
         if capture.error is not None:
             return
-        try:
+        with contained:  # the run was done, whatever is followed
             self._note_loss(call.fetches, capture.value, run)
             self.evaluate(self._context(capture.dump, call), run)
-        except Exception as error:  # the run was done, whatever is followed
-            pass_on(error)
 
     def evaluate(self, context: Context, run: int) -> None:
         """Note the numbers of all expressions.

@@ -8,9 +8,19 @@ from typing import Any
 
 from tfdbg_cli.engines.base import Engine
 from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.sessions.wrappers.framework import BaseDebugWrapperSession
 from tfdbg_cli.sessions.wrappers.interventions import ACTIVE, LOCK, Intervention
 from tfdbg_cli.sessions.wrappers.local_cli import wrapper_of
-from tfdbg_cli.sessions.wrappers.pass_through import PassThroughWrapper
+from tfdbg_cli.sessions.wrappers.requests import (
+    OnRunEndRequest,
+    OnRunEndResponse,
+    OnRunStartAction,
+    OnRunStartRequest,
+    OnRunStartResponse,
+    OnSessionInitAction,
+    OnSessionInitRequest,
+    OnSessionInitResponse,
+)
 
 __all__ = ["intervene"]
 
@@ -80,3 +90,19 @@ def _taker(engine_name: str, session: Any) -> Any:
         # On the session, as the debugger's own wrapper: they live and die together.
         found = session._tfdbg_bystander = PassThroughWrapper(session)
     return found
+
+
+class PassThroughWrapper(BaseDebugWrapperSession):
+    """Stands for a session that nobody debugs."""
+
+    def on_session_init(self, request: OnSessionInitRequest) -> OnSessionInitResponse:
+        """Go on."""
+        return OnSessionInitResponse(OnSessionInitAction.PROCEED)
+
+    def on_run_start(self, request: OnRunStartRequest) -> OnRunStartResponse:
+        """Leave the run alone."""
+        return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
+
+    def on_run_end(self, request: OnRunEndRequest) -> OnRunEndResponse:
+        """Nothing to do."""
+        return OnRunEndResponse()

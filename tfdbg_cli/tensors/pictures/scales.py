@@ -59,12 +59,6 @@ class Scale:
         levels: Array = np.clip(shares * LEVELS, 0, LEVELS - 1).astype(np.uint8)
         return levels
 
-    def value_at(self, share: float) -> float:
-        """The number at a place of the scale, from 0 to 1."""
-        if self.name == "log":
-            return float(np.exp((1 - share) * np.log(self.low) + share * np.log(self.high)))
-        return (1 - share) * self.low + share * self.high
-
 
 def scale_for(name: str, grids: Sequence[Array]) -> Scale:
     """The scale of some numbers, which several pictures may share.

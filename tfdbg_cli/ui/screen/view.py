@@ -13,6 +13,7 @@ import urwid
 
 from tfdbg_cli.common.documents import Document, ElementStep, Line, TextDocument, line
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.ui.screen.input.cursor import ElementCursor
 from tfdbg_cli.ui.screen.input.table import TableCursor
 from tfdbg_cli.ui.screen.jobs import FilteredDocument, Hit, find_steps
@@ -124,10 +125,9 @@ class View:
         """
         if self.height < _SMALLEST:
             return None
-        try:
+        with contained:  # a damaged dump: the page says so
             return self.document.heads(self.top if top is None else top)
-        except Exception:  # a damaged dump: the page says so
-            return None
+        return None
 
     def frozen(self, number: int) -> int:
         """The columns at the left of a line of a table that don't scroll sideways."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import jax
 import numpy as np
 
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.engines.jax.private import array_of_ref, is_ref
 
@@ -153,10 +153,9 @@ def datum_of(
 
 def _device(value: Any) -> str:
     devices = getattr(value, "devices", None)
-    try:
+    found: Collection[Any] = ()
+    with contained:
         found = devices() if callable(devices) else ()
-    except Exception:
-        return ""
     if len(found) != 1:
         return f"{len(found)} devices" if found else ""
     return str(next(iter(found)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.engines.jax.plans.values import distance
 from tfdbg_cli.engines.jax.private import compiler_options, is_committed
 from tfdbg_cli.engines.jax.runs.calls import Call
@@ -34,12 +34,10 @@ class InPlace:
         """The twin that can make a call; ``None``: there is none, by now or at all."""
         if call.function is None or call.function not in self._trusted or _is_checked():
             return None
-        try:
+        with contained:
             found = self._twins.known(call.jaxpr, _placement(call))
-        except Exception as error:
-            pass_on(error)
-            return None
-        return found if found is not None and found.is_trusted and not found.refusal else None
+            return found if found is not None and found.is_trusted and not found.refusal else None
+        return None
 
     def twin(self, call: Call, patience: float) -> ResultsTwin:
         """The twin for calls like one that is over; a new one is compiled from now on.

@@ -18,6 +18,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.engines.base import Capture, RunHandle, SteppedRun, Watch
 from tfdbg_cli.engines.jax.plans.plan import computes_gradients
+from tfdbg_cli.engines.jax.plans.values import as_array
 from tfdbg_cli.engines.jax.private import (
     NAMES,
     is_clean,
@@ -25,18 +26,21 @@ from tfdbg_cli.engines.jax.private import (
     is_program_function,
     wrapped,
 )
-from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall, JaxprCall
-from tfdbg_cli.engines.jax.runs.description import CallDescription
+from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall, JaxprCall, Leaf
 from tfdbg_cli.engines.jax.runs.errors import show_errors_program_only
-from tfdbg_cli.engines.jax.runs.levels import ReplayLevel
+from tfdbg_cli.engines.jax.runs.in_place import InPlace
+from tfdbg_cli.engines.jax.runs.levels import OUTPUTS, OutputsLevel, ReplayLevel
+from tfdbg_cli.engines.jax.runs.ops_level import OpsLevel
 from tfdbg_cli.engines.jax.runs.timing import TimingLevel
 from tfdbg_cli.engines.jax.stepping.calls import PromptedCall, Trap, stepper_of
+from tfdbg_cli.engines.jax.twins.twins import Twin, Twins
 from tfdbg_cli.engines.kit.contain import contained
-from tfdbg_cli.engines.kit.description import Driven, OpenRun
-from tfdbg_cli.engines.kit.levels import CaptureLevel
+from tfdbg_cli.engines.kit.description import Driven, OpenRun, RunDescription, RunInputs
+from tfdbg_cli.engines.kit.levels import FULL, MODULES, RECORDS, CaptureLevel
 from tfdbg_cli.engines.kit.life import RunLife
+from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
 
-__all__ = ["CALL", "TRAINING", "JaxRuns"]
+__all__ = ["CALL", "TRAINING", "JaxPolicy", "JaxRuns"]
 
 #: A call of a function that computes gradients.
 TRAINING = "training run"
@@ -308,3 +312,92 @@ class JaxRuns(RunLife[OpenRun]):
 
     def closing(self, run: OpenRun) -> None:
         self._outside_before, self._outside = self._outside, 0
+
+
+class JaxPolicy(CapturePolicy):
+    """While a filter for nan and infinities is awaited, what functions return is looked at.
+
+    Doing them again op by op takes many times as long as they do: that is for what is bad, and for
+    those who ask for values. In between, at the level of ops, a twin of each function is computed
+    beside it, which tells whether anything in it is bad; that is for those who ask for it, too.
+
+    Args:
+        setting: the value of a setting.
+    """
+
+    def __init__(self, setting: Callable[[str], Any]) -> None:
+        super().__init__(setting)
+        self._twins: Twins[Twin] = Twins()
+        self._in_place = InPlace()
+
+    def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
+        del costs
+        if level == FULL:
+            return ReplayLevel(watch)
+        if level != RECORDS:
+            return OutputsLevel(watch)
+        in_place = self._in_place if self.setting("results") == "twin" else None
+        return OpsLevel(watch, self._twins, in_place)
+
+    def obstacle(self, kind: str, costs: RunCosts) -> str:
+        return ""
+
+    def affordable(self, kind: str, costs: RunCosts) -> str:
+        del kind, costs
+        return FULL if self.holds or self.setting("overhead") == float("inf") else MODULES
+
+    def reason(self, watcher: CaptureLevel, kind: str) -> str:
+        found = super().reason(watcher, kind)
+        if watcher.level == OUTPUTS and self.setting("level") == "auto":
+            return f"{found}: config set level ops checks inner tensors as well"
+        if isinstance(watcher, OpsLevel) and watcher.lacks:
+            return f"{found}: {watcher.lack}"
+        return found
+
+
+class CallDescription(RunDescription):
+    """A run that is a call.
+
+    Args:
+        kind, number, title: as of any run.
+        leaves: gives the arrays that it gets.
+    """
+
+    def __init__(
+        self, kind: str, number: int, title: str, leaves: Callable[[], list[Leaf]]
+    ) -> None:
+        super().__init__(kind, number, title)
+        self._leaves: Callable[[], list[Leaf]] | None = leaves
+
+    def tensors(self) -> Mapping[str, Any]:
+        """The arrays by their paths."""
+        if self._leaves is None:
+            return {}
+        leaves = self._leaves()
+        return RunInputs(
+            {leaf.path: _reader(leaf.value) for leaf in leaves},
+            {leaf.path: _shape(leaf.value) for leaf in leaves},
+        )
+
+    def began(self, watcher: Any) -> None:
+        """Its inputs' names are known from the call itself."""
+        replayed = getattr(watcher, "replayed", None)
+        inputs = replayed.inputs if replayed is not None else {}
+        self._made = {path: _constantly(name) for path, name in inputs.items()}
+
+    def forget(self) -> None:
+        super().forget()
+        self._leaves = None
+
+
+def _reader(value: Any) -> Callable[[], Any]:
+    return lambda: as_array(value)
+
+
+def _constantly(name: str) -> Callable[[], str]:
+    return lambda: name
+
+
+def _shape(value: Any) -> str:
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    return f"{dtype} {list(shape)}" if dtype is not None and shape is not None else ""

@@ -10,15 +10,13 @@ from typing import Any
 import jax
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.interpreter.program_signals import pass_on
-from tfdbg_cli.common.streams import tell, tell_failure
 from tfdbg_cli.engines.base import CannotStep, Capture, SteppedRun
 from tfdbg_cli.engines.jax.private import NAMES, compiled_function
 from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall
 from tfdbg_cli.engines.jax.runs.errors import show_errors_program_only
-from tfdbg_cli.engines.jax.runs.levels import ReplayLevel
 from tfdbg_cli.engines.jax.stepping.stepper import CallStepper
 from tfdbg_cli.engines.kit.patching.patches import PatchSet
+from tfdbg_cli.engines.kit.replayed import PromptedRun
 
 __all__ = ["InterceptedCall", "PromptedCall", "Trap", "intercept", "stepper_of"]
 
@@ -149,39 +147,12 @@ def _traced(
         ) from failure
 
 
-class PromptedCall:
-    """A run of the program that a person steps through, within its call.
-
-    Args:
-        watcher: of the run.
-        conduct: steps through it for as long as it likes.
-    """
-
-    def __init__(self, watcher: ReplayLevel, conduct: Callable[[SteppedRun], None]) -> None:
-        self._watcher, self._conduct = watcher, conduct
-        self._is_done = False
+class PromptedCall(PromptedRun):
+    """A run of the program that a person steps through, within its call."""
 
     def made(self, call: Call) -> Capture | None:
         """A call was made: what it is to return, or to raise; ``None``: what it has."""
-        if self._is_done:
-            return None
-        self._is_done = True
-        try:
-            stepper = CallStepper(call)
-        except CannotStep as refusal:
-            tell(f"{refusal} It was a debugged run.")
-            return None
-        except Exception as failure:
-            pass_on(failure)
-            tell_failure(failure)
-            return None
-        capture = stepper.conducted(self._conduct)
-        if capture is not None:
-            self._watcher.stepped = capture.dump
-        return capture
-
-    def end(self, error: BaseException | None) -> None:
-        """The run is at its end."""
+        return None if self._is_done else self.conducted(lambda: CallStepper(call))
 
 
 class InterceptedCall:

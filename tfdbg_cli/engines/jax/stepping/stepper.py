@@ -15,7 +15,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import execution_name, parse_execution
 from tfdbg_cli.dumps.graph import Graph
@@ -248,12 +248,10 @@ class CallStepper(ReplayStepper, HasGradients):
         place = self._layout.places.get(tensor_name)
         if maker is None or place is None or maker >= self._position:
             return None
-        try:
+        with contained:  # the call's own error
             self._base.reach(maker + 1)
-        except Exception as error:  # the call's own
-            pass_on(error)
-            return None
-        return nobody_elses(as_array(self._base.known[place]))
+            return nobody_elses(as_array(self._base.known[place]))
+        return None
 
     def shape(self, tensor_name: str) -> tuple[int, ...] | None:
         inside = self._layout.inside.get(parse_execution(tensor_name)[0])

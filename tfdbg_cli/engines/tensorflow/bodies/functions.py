@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tensorflow.python.framework import function_def_to_graph
 
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.tensorflow.private import function_of, functions_of
 
@@ -164,10 +165,9 @@ class Functions:
 
     def _body(self, function: str) -> _FunctionBody | None:
         if function not in self._bodies:
-            try:
+            self._bodies[function] = None
+            with contained:  # nobody knows more than its name
                 self._bodies[function] = _make_body(self._graph, function)
-            except Exception:  # nobody knows more than its name
-                self._bodies[function] = None
         return self._bodies[function]
 
 

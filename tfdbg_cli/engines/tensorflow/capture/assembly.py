@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.dumps.dump import Datum, Redo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name
@@ -147,11 +147,9 @@ class Assembly:
         Args:
             extra, seen: as `dump` takes them.
         """
-        try:
+        with contained:  # whoever asks the dump is told what is wrong with it
             return self.plan.check.passes(extra, [one.load() for one in seen])
-        except Exception as bug:  # whoever asks the dump is told what is wrong with it
-            pass_on(bug)
-            return False
+        return False
 
     def _own(self, extra: Sequence[Any]) -> list[Any]:
         """The values in memory that nobody else writes to."""

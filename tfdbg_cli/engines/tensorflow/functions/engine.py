@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.engines.base import SteppedRun, StepsCalls
@@ -65,16 +65,6 @@ class FunctionsEngine(OneProgramEngine[Program], StepsCalls):
         from tfdbg_cli.engines.tensorflow.functions.stepping.intercepted import InterceptedCall
 
         return isinstance(function, InterceptedCall) or is_traced(function)
-
-    def is_module(self, thing: Any) -> bool:
-        """Nothing is: what a Keras model calls has names, and no borders."""
-        return False
-
-    def has_module(self, module: Any, path: str) -> bool:
-        return False
-
-    def module_tensors(self, module: Any) -> Iterable[tuple[str, Any]]:
-        return ()
 
     def intercept(
         self, module: Any, around: Callable[[Callable[..., Any], Any, Any], Any]

@@ -12,7 +12,7 @@ from typing import Any
 from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
 
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.engines.kit.patching.patches import PatchSet
 
 __all__ = ["KerasNames"]
@@ -54,26 +54,22 @@ class KerasNames:
         return enter
 
     def _entered(self, scope: Any) -> None:
-        try:
+        with contained:  # it keeps TensorFlow's name
             owner = getattr(scope, "caller", None)
             if owner is not None:
                 self._owners.add(owner)
             if not context.executing_eagerly():
                 graph = ops.get_default_graph()
                 self._scopes.setdefault(graph, {})[graph.get_name_scope()] = str(scope.name)
-        except Exception as error:  # it keeps TensorFlow's name
-            pass_on(error)
 
     def see_variable(self, variable: Any) -> None:
         """Remember what a variable is called, for as long as its handle is there."""
-        try:
+        with contained:  # it has TensorFlow's name
             handle = variable.handle
             key = id(handle)
             name = str(variable.name).partition(":")[0]
             gone = weakref.ref(handle, lambda _: self._handles.pop(key, None))
             self._handles[key] = gone, name
-        except Exception as error:  # it has TensorFlow's name
-            pass_on(error)
 
     def op_name(self, graph: Any, name: str) -> str:
         """What to call an op of a graph: with layers as they are called, wherever they are used."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from tensorflow.python.framework import errors
 
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -323,12 +323,10 @@ class ValuesLevel(CaptureLevel):
         """
         before, found = self._made, None
         self._dump, self._made = self._make_dump(), None
-        try:
+        with contained:  # XLA can't, with all that is to be given
             for call in calls:
                 call.by_xla = True
             found = self._is_hit()
-        except Exception as error:  # XLA can't, with all that is to be given
-            pass_on(error)
         if not found:
             for call in calls:
                 call.by_xla = False

@@ -12,7 +12,7 @@ from typing import Any
 from tensorflow.python.framework import dtypes
 from tensorflow.python.util import nest
 
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.dumps.series.points import CAPACITY
 from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
 from tfdbg_cli.engines.tensorflow.functions.private import (
@@ -110,10 +110,8 @@ class Losses:
         for run, moment, read in waiting:
             if self._told is None:
                 return
-            try:
+            with contained:  # the device is lost
                 self._told.note(LOSS, run, read(), moment)
-            except Exception as error:  # the device is lost
-                pass_on(error)
 
 
 def _reader(outputs: Any, results: Sequence[Any]) -> int | Callable[[Any], float] | None:

@@ -45,7 +45,7 @@ from tfdbg_cli.engines.tensorflow.functions.replicas import (
     is_replica,
     records_gradients,
 )
-from tfdbg_cli.engines.tensorflow.functions.stepping.prompted import PromptedRun, Trap, stepper_of
+from tfdbg_cli.engines.tensorflow.functions.stepping.prompted import PromptedCall, Trap, stepper_of
 from tfdbg_cli.engines.tensorflow.functions.timing.level import TimedLevel
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM
@@ -164,7 +164,7 @@ class FunctionRuns(RunLife[OpenRun]):
         with self.stretch(kind, title, _inputs(known, arguments)):
             run = self._run
             prompted = run.prompted if run is not None else None
-            if not isinstance(prompted, PromptedRun):
+            if not isinstance(prompted, PromptedCall):
                 results = self._watched(function, known, arguments, original)
                 if run is not None and kind == TRAINING:
                     self._losses.returned(function, known, results or (), run.description.number)
@@ -193,8 +193,8 @@ class FunctionRuns(RunLife[OpenRun]):
     def can_step(self) -> bool:
         return not self.no_stepper
 
-    def drive(self, watcher: CaptureLevel, handle: RunHandle) -> PromptedRun | None:
-        return PromptedRun(watcher, handle.conduct) if isinstance(watcher, ValuesLevel) else None
+    def drive(self, watcher: CaptureLevel, handle: RunHandle) -> PromptedCall | None:
+        return PromptedCall(watcher, handle.conduct) if isinstance(watcher, ValuesLevel) else None
 
     def call_stepper(
         self,

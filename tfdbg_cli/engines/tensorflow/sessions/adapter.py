@@ -15,7 +15,7 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import session as tf_session
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -422,10 +422,8 @@ class TensorFlowAdapter(SessionAdapter):
             return made if unwanted is None else made.sparing(unwanted)
 
         made = plan(may_read and is_here and not plans.is_shared)
-        try:
+        with contained:  # one has no value yet, or the session is closed
             return made, made.prepared.read_ahead(self._real, known) if may_read else []
-        except Exception as unread:  # one has no value yet, or the session is closed
-            pass_on(unread)
         watched = plan(False)
         plans.replace(made, watched)
         return watched, []
@@ -466,12 +464,10 @@ class TensorFlowAdapter(SessionAdapter):
     def _device_name(self) -> str:
         """The session's device where it has only one; else the graph says what it knows."""
         if self._device is None:
-            try:
+            with contained:  # closed: the run will say so
                 devices = self.session.list_devices()
-            except Exception:  # closed: the run will say so
-                return ""
-            self._device = str(devices[0].name) if len(devices) == 1 else ""
-        return self._device
+                self._device = str(devices[0].name) if len(devices) == 1 else ""
+        return self._device or ""
 
     # Names.
 

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, RunCall, Watch
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
@@ -104,12 +104,10 @@ class PartialRuns:
         set_up = guard.runner(session, "partial_run_setup")
         with guard.bypass():
             handle = None
-            try:
+            with contained:
                 request = _resolve_setup(session.graph, fetches, feeds)
                 state = _Partial(request, make_plan(session.graph, request, Watch(), shares=False))
                 handle = set_up([fetches, list(state.left.values())], feeds)
-            except Exception as error:
-                pass_on(error)
             if handle is None:
                 # Mostly the arguments are wrong; TensorFlow itself says best in what way. (Out
                 # here, its error doesn't get ours for a context.)
@@ -142,11 +140,9 @@ class PartialRuns:
         state = self._running.get(handle)
         if state is None:
             return None
-        try:
+        with contained:
             return state, resolve(self._adapter.session.graph, fetches, feed_dict)
-        except Exception as error:
-            pass_on(error)
-            return None
+        return None
 
     def _run(self, handle: Any, fetches: Any, feed_dict: Any) -> Any:
         part = self._part(handle, fetches, feed_dict)

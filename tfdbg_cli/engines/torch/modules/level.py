@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.common.interpreter.recursion import room
 from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -583,16 +583,14 @@ class ModulesLevel(CaptureLevel):
             return bool(self._found)
         predicate = bound(self.watch.predicate, dump)
         exclude = re.compile(self.watch.exclude) if self.watch.exclude else None
-        try:
+        with contained:  # whoever looks at the dump tells of it
             return any(
                 predicate(datum, dump.value(datum))
                 for datum in dump.data()
                 if datum.tensor_name in dump.suspects
                 and not (exclude is not None and exclude.search(datum.node_name))
             )
-        except Exception as error:  # whoever looks at the dump tells of it
-            pass_on(error)
-            return True
+        return True
 
     def _dump(self, outside: Capture) -> MemoryDump:
         part = outside.dump

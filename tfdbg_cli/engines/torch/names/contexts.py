@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from types import FrameType
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tfdbg_cli.engines.kit.stacks import USER, Stack, call_frame, kind_of, take
-from tfdbg_cli.engines.torch.names.stacks import (
-    ENGINE,
-    FUNCTION,
-    RECOMPUTE_CODE,
-    scope_of_checkpoint,
+from tfdbg_cli.engines.kit.stacks import (
+    DEBUGGER,
+    USER,
+    Stack,
+    add_codes,
+    add_frames,
+    call_frame,
+    kind_of,
+    take,
 )
-from tfdbg_cli.engines.torch.private import NO_SEQUENCE, current_node, next_sequence, sequence_of
+from tfdbg_cli.engines.torch.private import (
+    NO_SEQUENCE,
+    code_of,
+    current_node,
+    engine_codes,
+    next_sequence,
+    recompute_codes,
+    sequence_of,
+)
+from tfdbg_cli.engines.torch.record.generated import graph_frames
 from tfdbg_cli.engines.torch.record.op_record import (
     BACKWARD,
     FORWARD,
@@ -384,3 +396,37 @@ def _is_in_own_function(stack: Stack) -> bool:
         if kind in (USER, FUNCTION):
             return kind == USER
     return False
+
+
+#: Codes of the autograd engine; what calls a Python function's backward; what computes again.
+ENGINE, FUNCTION, RECOMPUTE_CODE = range(DEBUGGER + 1, DEBUGGER + 4)
+
+_CHECKPOINT = getattr(code_of("torch.utils.checkpoint", "checkpoint"), "co_filename", "")
+
+
+def _codes() -> Iterator[tuple[CodeType | None, int]]:
+    yield from ((code, ENGINE) for code in engine_codes())
+    # What calls the backward of a Python `autograd.Function`.
+    yield code_of("torch.autograd.function", "BackwardCFunction", "apply"), FUNCTION
+    yield code_of("torch.autograd.function", "BackwardCFunction", "apply_boxed"), FUNCTION
+    yield from ((code, RECOMPUTE_CODE) for code in recompute_codes())
+
+
+add_codes(_codes)
+add_frames(graph_frames)
+
+
+def scope_of_checkpoint(stack: Stack | None, scope: str) -> str:
+    """The module in whose call the innermost checkpoint was begun.
+
+    Args:
+        stack: of an op.
+        scope: of this stack.
+    """
+    at = scope
+    while stack is not None:
+        if any(code.co_filename == _CHECKPOINT for code in stack.codes()):
+            return at
+        stack = stack.outer
+        at = stack.scope if stack is not None else ""
+    return scope

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
@@ -131,16 +131,14 @@ class RecordingLevel(CaptureLevel):
 
     def _fast_step(self, optimizer: Any, make: Callable[[], Any]) -> FastStep | None:
         """A step that may go unseen; ``None``: there is something to be seen by now."""
-        try:
+        with contained:
             checks, ops = self.so_far(), self.recorder.ops
             if checks is None or not checks.has_nothing or ops.troubles or ops.failure is not None:
                 return None
             top = ops.contexts.state().top
             outer = top.outer if top is not None else None
             return FastStep.of(optimizer, make, outer, self._allowance)
-        except Exception as error:
-            pass_on(error)
-            return None
+        return None
 
     def so_far(self) -> Verdicts[OpRecord] | None:
         """The checks of all that is there by now; ``None``: there are none."""
@@ -224,15 +222,13 @@ class RecordingLevel(CaptureLevel):
         if self.watch.predicate is None:
             return None
         predicate, is_excluded = bound(self.watch.predicate, dump), self._excluded()
-        try:
+        with contained:  # whoever looks at the dump tells of it
             return any(
                 predicate(datum, dump.value(datum))
                 for datum in dump.data()
                 if datum.tensor_name in names and not is_excluded(datum.node_name)
             )
-        except Exception as error:  # whoever looks at the dump tells of it
-            pass_on(error)
-            return None
+        return None
 
     # Where the values aren't held, or aren't any more.
 

@@ -146,11 +146,6 @@ class OpOutput:
         return facts is not None and facts.is_late
 
     @property
-    def geometry(self) -> tuple[int, tuple[int, ...]] | None:
-        """Offset and strides in the storage; ``None`` where there is none."""
-        return (self.offset, self.stride) if self.key else None
-
-    @property
     def name(self) -> str:
         """``node:slot``."""
         return f"{self.record.name}:{self.slot}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.written import is_written
 from tfdbg_cli.engines.torch.stepping.op_call import OpCall
@@ -57,10 +58,8 @@ class OpCounterfactual:
         values = {index: value for index, value in affected.items() if value is not None}
         made: list[torch.Tensor] | None = None
         if len(values) == len(affected) and _is_known(record):
-            try:
+            with contained:  # whatever it is, it isn't the program's
                 made = call.imitate(values)
-            except Exception:  # whatever it is, it isn't the program's
-                made = None
         for slot, output in enumerate(record.outputs):
             is_made = made is not None and slot < len(made)
             self._values[output.name] = made[slot] if made is not None and is_made else None

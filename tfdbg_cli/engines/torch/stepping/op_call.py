@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.engines.torch.private import (
     KERNEL,
     force_keys,
@@ -129,13 +130,12 @@ class OpCall:
             return True
         if len(results) > 1 and torch.uint8 in {each.dtype for each in results}:
             return False  # a workspace, whose bits are nobody's business but the kernel's
-        try:
+        with contained:  # it can't be done again at all
             first = self.imitate(replacements) if is_overridden else self._results
             pairs = zip(first, self.imitate(replacements), strict=False)
             with unobserved():
                 return all(same_bits(old, new) for old, new in pairs)
-        except Exception:  # it can't be done again at all
-            return False
+        return False
 
     def again(self, replacements: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
         """Do it again; the program gets the results where it has those of the first time.

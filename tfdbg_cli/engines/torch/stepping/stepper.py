@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph
@@ -345,12 +346,10 @@ class TorchStepper(OpenEndedRun, HasGradients):
     def as_array(self, value: Any) -> NDArray[Any] | None:
         """A tensor as an array; NumPy knows no bfloat16."""
         if isinstance(value, torch.Tensor):
-            try:
+            with contained:  # of a class of the program's
                 value = value.detach().cpu()
-            except Exception:  # of a class of the program's
-                return None
-            if value.dtype == torch.bfloat16:
-                value = value.float()
+                return super().as_array(value.float() if value.dtype == torch.bfloat16 else value)
+            return None
         return super().as_array(value)
 
     def value(self, tensor_name: str) -> torch.Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.dumps.dtypes import decode, dtype_by_name
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.engines.torch.private import functions_seen, is_capturing, quiet
@@ -110,21 +110,17 @@ def describe(tensor: torch.Tensor) -> tuple[str, tuple[int, ...] | None, int]:
     if access(tensor) >= Access.MEMORY and type(tensor) in PLAIN:
         size = tensor.numel() * tensor.element_size()
         return dtype_name(tensor.dtype), tuple(tensor.shape), size
-    try:
-        with undisturbed():
-            return _description(tensor, 0)
-    except Exception:  # a class of the user's whose attributes fail: the value says why
-        return "", None, 0
+    with contained, undisturbed():  # attributes of a user's class may fail
+        return _description(tensor, 0)
+    return "", None, 0
 
 
 def title(tensor: torch.Tensor) -> str:
     """A tensor by its class, dtype, shape and device."""
-    try:
-        with quiet():
-            shape = "?" if tensor.is_nested else list(tensor.shape)
-            return f"{type(tensor).__name__} {dtype_name(tensor.dtype)} {shape} on {tensor.device}"
-    except Exception:  # the name of its class is enough
-        return type(tensor).__name__
+    with contained, quiet():  # the name of its class is enough
+        shape = "?" if tensor.is_nested else list(tensor.shape)
+        return f"{type(tensor).__name__} {dtype_name(tensor.dtype)} {shape} on {tensor.device}"
+    return type(tensor).__name__
 
 
 # Values.

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.dtypes import dtype_by_name
 from tfdbg_cli.dumps.shard_place import ShardPlace
 from tfdbg_cli.engines.torch.private import functions_seen, quiet
@@ -46,11 +47,9 @@ def note(tensor: torch.Tensor) -> str:
         dtype = tensor.dtype
         if dtype_name(dtype) in NUMPY_HAS or dtype is torch.bfloat16:
             return ""
-    try:
-        with undisturbed():
-            return _note(tensor, 0)
-    except Exception:  # a word less
-        return ""
+    with contained, undisturbed():  # a word less
+        return _note(tensor, 0)
+    return ""
 
 
 def _note(tensor: torch.Tensor, depth: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tfdbg_cli.common.documents import Cell, Document
+from tfdbg_cli.common.interpreter.program_signals import contained
 
 __all__ = ["ElementCursor"]
 
@@ -186,7 +187,6 @@ class ElementCursor:
         return True
 
     def _cells(self, number: int) -> list[Cell]:
-        try:
+        with contained:  # a damaged dump: the page says so
             return self._view.document.cells(number)
-        except Exception:  # a damaged dump: the page says so
-            return []
+        return []

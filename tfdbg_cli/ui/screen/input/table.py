@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from tfdbg_cli.common.documents import Document, Field, Line, TableLines
+from tfdbg_cli.common.interpreter.program_signals import contained
 
 __all__ = ["TableCursor", "TablePlace"]
 
@@ -224,7 +225,6 @@ class TableCursor:
         return self._view.document.table_at(number)
 
     def _fields(self, number: int) -> list[Field]:
-        try:
+        with contained:  # a damaged dump: the page says so
             return self._view.document.fields(number)
-        except Exception:  # a damaged dump: the page says so
-            return []
+        return []

@@ -13,6 +13,7 @@ from typing import Any
 
 import urwid
 
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.common.interpreter.threads import OwnThread
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.streams import high_copy
@@ -119,13 +120,12 @@ class ProgressLine:
 
     def _line_modes(self) -> int:
         """Whether it gives whole lines, and echoes them."""
-        try:
+        with contained:  # not on Windows; or the terminal is gone
             import termios
 
             found: int = termios.tcgetattr(self._terminal)[3] & (termios.ICANON | termios.ECHO)
-        except Exception:  # not on Windows; or the terminal is gone
-            return 0
-        return found
+            return found
+        return 0
 
     def _withdraw(self) -> None:
         """Take the row away, if it is there."""
@@ -175,5 +175,5 @@ def _has_curses() -> bool:
         return False
     try:
         return not curses.isendwin()
-    except Exception:  # it was never begun
+    except curses.error:  # it was never begun
         return False

@@ -6,33 +6,20 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli.common.interpreter.program_signals import pass_on
-from tfdbg_cli.common.streams import tell_failure
 from tfdbg_cli.engines.base import SteppedRun
+from tfdbg_cli.engines.kit.replayed import PromptedRun
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.stepping.calls import call_stepper, run_stepper
 from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.base import Capture
+    pass
 
-__all__ = ["PromptedRun", "Trap", "stepper_of"]
-
-#: Calls a function's twin: what it returns, and the other results.
-CallTwin = Callable[[], tuple[Any, Sequence[Any]]]
+__all__ = ["PromptedCall", "Trap", "stepper_of"]
 
 
-class PromptedRun:
-    """A run of the program that a person steps through: within its call, or when it was made.
-
-    Args:
-        watcher: of the run.
-        conduct: steps through it for as long as it likes.
-    """
-
-    def __init__(self, watcher: ValuesLevel, conduct: Callable[[SteppedRun], None]) -> None:
-        self._watcher, self._conduct = watcher, conduct
-        self._is_done = False
+class PromptedCall(PromptedRun):
+    """A run of the program that a person steps through: within its call, or when it was made."""
 
     def call(
         self,
@@ -49,13 +36,10 @@ class PromptedRun:
                 called.
         """
         self._is_done = True
-        variables, capture = None, None
+        capture = None
         back = aside()
         try:
-            variables = CallVariables(arguments)
-        except Exception as failure:
-            pass_on(failure)
-            tell_failure(failure)
+            variables = self._made(lambda: CallVariables(arguments))
         finally:
             back()
         if variables is None:
@@ -72,7 +56,7 @@ class PromptedRun:
             return results
         back = aside()
         try:
-            capture = self._stepped(variables, error)
+            capture = self.conducted(lambda: call_stepper(self._watcher, variables, error))
         finally:
             back()
         if capture is not None:
@@ -81,30 +65,13 @@ class PromptedRun:
             raise error
         return results
 
-    def _stepped(self, variables: CallVariables, error: BaseException | None) -> Capture | None:
-        try:
-            stepper = call_stepper(self._watcher, variables, error)
-        except Exception as failure:
-            pass_on(failure)
-            tell_failure(failure)
-            return None
-        capture = stepper.conducted(self._conduct)
-        if capture is not None:
-            self._watcher.stepped = capture.dump
-        return capture
-
     def end(self, error: BaseException | None) -> None:
         """The run is at its end, and nothing is recorded any more."""
-        if self._is_done:
-            return
-        self._is_done = True
-        try:
-            stepper = run_stepper(self._watcher, None, error)
-        except Exception as failure:
-            pass_on(failure)
-            tell_failure(failure)
-            return
-        self._conduct(stepper)
+        if not self._is_done:
+            self._is_done = True
+            stepper = self._made(lambda: run_stepper(self._watcher, None, error))
+            if stepper is not None:
+                self._conduct(stepper)
 
 
 class Trap:
