@@ -24,6 +24,7 @@ class Narrow(enum.Enum):
     float8_e4m3 is the one of the Open Compute Project (OFP8), float8_e4m3fn in full.
 
     Attributes:
+        full_name: float8_e4m3fn.
         limit: half a step above the largest number. What is larger in magnitude has no number in
             this type: it becomes an infinity, in float8_e4m3 a NaN.
         takes_limit: whether the limit itself is rounded down, to the largest number.
@@ -35,12 +36,14 @@ class Narrow(enum.Enum):
     FLOAT8_E4M3 = "float8_e4m3"
     FLOAT8_E5M2 = "float8_e5m2"
 
+    full_name: str
     limit: float
     takes_limit: bool
     lost: float
 
     def __init__(self, name: str) -> None:
         full = "float8_e4m3fn" if name == "float8_e4m3" else name
+        self.full_name = full
         layout, top = LAYOUTS[full], largest_number(full) or 0.0
         step = math.ldexp(1.0, math.frexp(top)[1] - 1 - layout.mantissa)
         self.limit = top + step / 2

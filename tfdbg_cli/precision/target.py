@@ -8,23 +8,12 @@ from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dtypes import LAYOUTS
 from tfdbg_cli.filters.magnitude import largest_number
+from tfdbg_cli.filters.narrow import Narrow
 
 __all__ = ["TYPES", "Target", "target_of"]
 
-# As people call them; E4M3 is the one of the OCP specification, without infinities.
-_ALIASES = {
-    "half": "float16",
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "float8_e4m3": "float8_e4m3fn",
-}
-
-#: Those that something can be converted to.
-TYPES = tuple(
-    name
-    for name, layout in LAYOUTS.items()
-    if layout.mantissa and largest_number(name) is not None and name not in _ALIASES
-)
+#: The names of those that something can be converted to.
+TYPES = tuple(each.value for each in Narrow)
 
 
 @dataclass(frozen=True)
@@ -77,17 +66,17 @@ def target_of(name: str) -> Target:
     """A type by its name.
 
     Args:
-        name: ``float16`` (``half``, ``fp16``), ``bfloat16`` (``bf16``), ``float8_e4m3fn``
-            (``float8_e4m3``), ``float8_e5m2`` and the other types of 8 bits.
+        name: one of `TYPES`, or a shorter one: ``half``, ``bf16``, ``e4m3``.
 
     Raises:
         UserError: it is none that something could be converted to.
     """
-    known = _ALIASES.get(name, name)
-    limit = largest_number(known)
-    if limit is None or known not in TYPES:
+    try:
+        narrow = Narrow(name)
+    except ValueError:
         hint = did_you_mean(name, TYPES) or f"There are {', '.join(TYPES)}."
-        raise UserError(f'Nothing can be converted to "{name}".', hint)
-    layout = LAYOUTS[known]
+        raise UserError(f'Nothing can be converted to "{name}".', hint) from None
+    layout, limit = LAYOUTS[narrow.full_name], largest_number(narrow.full_name)
+    assert limit is not None
     normal = 2.0 ** (1 - layout.bias)
-    return Target(known, limit, normal, layout.mantissa, layout.special == "ieee")
+    return Target(narrow.value, limit, normal, layout.mantissa, layout.special == "ieee")

@@ -43,7 +43,7 @@ def targets_of(text: str) -> list[Target]:
     """
     names = [*filter(None, map(str.strip, text.split(",")))]
     if not names:
-        raise UserError("Which type?", "float16, bfloat16 or float8_e4m3fn, for example.")
+        raise UserError("Which type?", "float16, bfloat16 or float8_e4m3, for example.")
     return [*dict.fromkeys(map(target_of, names))]
 
 
@@ -221,7 +221,7 @@ COMMANDS = (
         modes=TENSOR_MODES,
         examples=(
             ("precision", "each op in float16: its range, its error, and what comes of it"),
-            ("precision --to bfloat16,float8_e4m3fn", "in two other types"),
+            ("precision --to bfloat16,float8_e4m3", "in two other types"),
             ("precision --by module -s beyond -r", "modules, those that overflow most first"),
             ("precision --keep keep.json", "the fewest ops that have to stay in float32"),
         ),
