@@ -34,7 +34,9 @@ def test_rounded_at_the_ends(name):
 def rounds(name, values):
     """Same numbers, and NaN and the signs of zeros at the same places."""
     with np.errstate(all="ignore"):
-        expected = values.astype(getattr(ml_dtypes, Narrow(name).full_name, name)).astype(np.float32)
+        expected = values.astype(getattr(ml_dtypes, Narrow(name).full_name, name)).astype(
+            np.float32
+        )
     np.testing.assert_array_equal(target_of(name).rounded(values), expected)
 
 

@@ -54,8 +54,9 @@ class OpRoles:
             products), ``sum``, ``max``, ``norm``, ``addcdiv`` (a sum with a quotient),
             ``sqrt_grad`` (of the root and what comes back to it), ``sqrt_backward``,
             ``mul_backward`` (of what comes back and what the forward op was given), ``softmax``,
-            ``mean``, ``variance``, ``clip``, ``relu``, ``sigmoid``, ``tanh``, ``same`` (the numbers
-            of its input, in whatever shape).
+            ``mean``, ``variance``, ``clip``, ``relu``, ``sigmoid``, ``tanh``, ``quantize`` (codes,
+            of a tensor, a scale and a zero point), ``same`` (the numbers of its input, in whatever
+            shape).
         unwritten: matches the whole name of those whose memory nobody has written to yet.
         sending: matches the beginning of those that send to another process.
         writing: matches the beginning of those that write to a variable among their inputs.

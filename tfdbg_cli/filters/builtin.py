@@ -11,6 +11,7 @@ from tfdbg_cli.filters.magnitude import dead, exploding, overflow_risk, vanishin
 from tfdbg_cli.filters.narrow import overflows, underflows
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 from tfdbg_cli.filters.pairs import broadcast
+from tfdbg_cli.filters.quantized import clipped
 from tfdbg_cli.filters.updates import stuck
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
@@ -44,6 +45,7 @@ BUILTIN: Mapping[str, Predicate] = {
     "overflow_risk": overflow_risk,
     "overflows": overflows,
     "underflows": underflows,
+    "clipped": clipped,
     "constant": constant,
     "broadcast": broadcast,
     "stuck": stuck,

@@ -24,6 +24,8 @@ from tfdbg_cli.common.documents import ChainDocument, Document, Line, TextDocume
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto
 from tfdbg_cli.dumps.elements import parse_execution, parse_tensor_name, parse_watch_key
+from tfdbg_cli.filters.lineage import value_of
+from tfdbg_cli.filters.quantized import quantized
 from tfdbg_cli.tensors.files.saving import save_values
 from tfdbg_cli.tensors.slicing import split_slice
 
@@ -31,6 +33,8 @@ __all__ = ["COMMANDS"]
 
 # So many of the selected tensors are printed.
 _MOST_SHOWN = 20
+# Of a larger tensor nothing is counted: its first lines would wait for that.
+_MOST_COUNTED = 1 << 24
 
 
 def _of_watch_key(dump: Dump, name: str) -> list[Datum]:
@@ -64,6 +68,11 @@ def _notes(context: Context, datum: Datum) -> tuple[Line, ...]:
     own = own_names_of(context, datum.node_name, datum.output_slot)
     texts = [f"the program calls it {', '.join(own)}"] if own else []
     texts += [datum.note] if datum.note else []
+    if datum.note or datum.dtype.removeprefix("u").startswith("int"):
+        value = value_of(datum)
+        is_small = isinstance(value, np.ndarray) and value.size <= _MOST_COUNTED
+        codes = quantized(context.need_dump(), datum, value) if is_small else None
+        texts += [codes.words()] if codes is not None else []
     return tuple(line((f"({text})", "dim")) for text in texts)
 
 

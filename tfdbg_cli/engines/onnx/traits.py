@@ -50,6 +50,7 @@ TRAITS = EngineTraits(
             relu="Relu",
             sigmoid="Erf HardSigmoid Sigmoid",
             tanh="Tanh",
+            quantize="DynamicQuantizeLinear QuantizeLinear",
             same="Expand Flatten Identity Reshape Squeeze Unsqueeze",
         ),
     ),

@@ -1,0 +1,106 @@
+"""What the codes of quantized tensors stand for, by ``pt`` and the filter ``clipped``."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from examples_kit import needs
+from program_server import environment
+
+TORCH = """
+import torch
+import tfdbg_cli
+x = torch.linspace(-3, 3, 12).reshape(3, 4)
+with tfdbg_cli.run():
+    narrow = torch.quantize_per_tensor(x, 0.01, 3, torch.qint8)
+    wide = torch.quantize_per_tensor(x, 0.1, 3, torch.qint8)
+"""
+
+
+def debugged(folder, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "tfdbg_cli", "--batch", "-c", "run", *arguments],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def model_of(folder):
+    """Two tensors of codes: one clips eight of twelve elements, one none; and one along an axis."""
+    import onnx
+    from onnx import helper, numpy_helper
+
+    given = {
+        "small": np.float32(0.01),
+        "zero": np.int8(3),
+        "large": np.float32(0.1),
+        "scales": np.float32([0.1, 0.2, 0.3]),
+        "zeros": np.uint8([100, 90, 80]),
+    }
+    graph = helper.make_graph(
+        [
+            helper.make_node("QuantizeLinear", ["x", "small", "zero"], ["a"], name="narrow"),
+            helper.make_node("QuantizeLinear", ["x", "large", "zero"], ["b"], name="wide"),
+            helper.make_node(
+                "QuantizeLinear", ["x", "scales", "zeros"], ["c"], name="rows", axis=0
+            ),
+        ],
+        "codes",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [3, 4])],
+        [
+            helper.make_tensor_value_info(name, kind, [3, 4])
+            for name, kind in (
+                ("a", onnx.TensorProto.INT8),
+                ("b", onnx.TensorProto.INT8),
+                ("c", onnx.TensorProto.UINT8),
+            )
+        ],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in given.items()],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), folder / "model.onnx")
+    np.savez(folder / "x.npz", x=np.linspace(-3, 3, 12, dtype=np.float32).reshape(3, 4))
+    return "--model", "model.onnx", "--inputs", "x.npz"
+
+
+class TestOnnx:
+    pytestmark = needs("onnx", "onnxruntime")
+
+    def test_codes(self, tmp_path):
+        program = model_of(tmp_path)
+        shown = debugged(
+            tmp_path, *("-c", "pt narrow:0", "-c", "pt wide:0", "-c", "pt rows:0"), *program
+        )
+        assert (
+            "(codes for -1.31 to 1.24, scale 0.01, zero point 3; 66.7 % of them at the ends)"
+            in shown
+        )
+        assert "scale 0.1, zero point 3; none of them at the ends)" in shown
+        assert "scales 0.1 to 0.3, zero points 80 to 100; none of them at the ends)" in shown
+
+    @pytest.mark.parametrize(("name", "listed"), [("clipped", 1), ("clipped:0.7", 0)])
+    def test_filter(self, name, listed, tmp_path):
+        shown = debugged(tmp_path, "-c", f"lt -f {name}", *model_of(tmp_path))
+        assert f"{listed} dumped tensor(s) passing" in shown
+        assert ("narrow:0" in shown) == bool(listed)
+
+
+class TestTorch:
+    pytestmark = needs("torch")
+
+    def test_codes(self, tmp_path):
+        (tmp_path / "program.py").write_text(TORCH)
+        commands = ("-c", "pt quantize_per_tensor:0", "-c", "lt -f clipped")
+        shown = debugged(tmp_path, *commands, "program.py")
+        assert (
+            "(codes for -1.31 to 1.24, scale 0.01, zero point 3; 66.7 % of them at the ends)"
+            in shown
+        )
+        assert "1 dumped tensor(s) passing" in shown

@@ -1,0 +1,118 @@
+"""Quantized tensors: what their codes stand for, and how many of them are at the ends."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tfdbg_cli.common.arrays import Array, np
+from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.filters.lineage import TensorLineage, value_of
+from tfdbg_cli.filters.narrow import Share
+
+__all__ = ["Quantized", "clipped", "quantized"]
+
+# What PyTorch's engine notes of a tensor whose value it has dequantized.
+_NOTE = re.compile(r"dequantized q(u?int\d+), scale (\S+), zero point (-?\d+)")
+_AXIS = "axis"
+_SHARE = Share(0.01)
+
+
+@dataclass
+class Quantized:
+    """A tensor of codes: each stands for (code - zero point) * scale.
+
+    Attributes:
+        scale, zero: of the tensor, or along an axis.
+        low, high: the smallest and the largest number that an element stands for.
+        share: of the elements whose codes are the first or the last of their type: what lies beyond
+            was clipped; from 0 to 1.
+    """
+
+    scale: Array
+    zero: Array
+    low: float
+    high: float
+    share: float
+
+    def words(self) -> str:
+        """``codes for -1.31 to 1.24, scale 0.01, zero point 3; 66.7 % of them at the ends``."""
+        scale, zero = _span(self.scale), _span(self.zero)
+        plural = "s" if self.scale.size > 1 else ""
+        share = f"{100 * self.share:.1f} %" if self.share else "none"
+        return (
+            f"codes for {self.low:g} to {self.high:g}, scale{plural} {scale}, "
+            f"zero point{plural} {zero}; {share} of them at the ends"
+        )
+
+
+def _span(values: Array) -> str:
+    low, high = values.min(), values.max()
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def quantized(dump: Dump, datum: Datum, value: Any) -> Quantized | None:
+    """What a tensor's codes stand for; ``None``: it has none, or their scale isn't known.
+
+    Args:
+        dump: of the run.
+        datum: the tensor: a result of ONNX's ``QuantizeLinear`` or ``DynamicQuantizeLinear``, or a
+            quantized tensor of PyTorch's, whose value is dequantized already.
+        value: of it.
+    """
+    if not isinstance(value, np.ndarray) or not value.size:
+        return None
+    note = _NOTE.match(datum.note or "")
+    if note is not None:
+        scale = np.asarray(float(note[2]))
+        zero = np.asarray(int(note[3]))
+        codes = np.asarray(np.rint(value.astype(np.float64) / scale) + zero)
+        return _made(codes, scale, zero, np.dtype(note[1]), value)
+    lineage = TensorLineage.of(dump)
+    node = lineage.node(datum)
+    is_code = value.dtype.kind in "iu" and datum.output_slot == 0
+    if node is None or not is_code or lineage.roles.computes(node.op_type) != "quantize":
+        return None
+    names = [*node.inputs[1:], *(f"{node.name}:{slot}" for slot in (1, 2))]  # dynamic: given
+    found = [value_of(data[-1]) for name in names if (data := dump.by_tensor(name))]
+    arrays = [each for each in found if isinstance(each, np.ndarray)]
+    if not arrays:
+        return None
+    scale = arrays[0].astype(np.float64)
+    zero = arrays[1].astype(np.int64) if len(arrays) > 1 else np.zeros_like(scale, np.int64)
+    if scale.ndim == 1 and scale.size > 1:
+        axis = int(node.attributes.get(_AXIS, "1"))
+        shape = [1] * value.ndim
+        shape[axis] = -1
+        if value.shape[axis] != scale.size:
+            return None  # in blocks
+        scale, zero = scale.reshape(shape), zero.reshape(shape)
+    elif scale.size != 1:
+        return None
+    stands_for = (value.astype(np.int64) - zero) * scale
+    return _made(value, scale, zero, value.dtype, stands_for)
+
+
+def _made(
+    codes: Array, scale: Array, zero: Array, kind: np.dtype[Any], stands_for: Array
+) -> Quantized:
+    ends = np.iinfo(kind)
+    share = float(np.mean((codes <= ends.min) | (codes >= ends.max)))
+    return Quantized(scale, zero, float(stands_for.min()), float(stands_for.max()), share)
+
+
+def clipped(datum: Datum, tensor: Any, dump: Dump, *, share: Share = _SHARE) -> bool:
+    """Whether more than 1 % of a quantized tensor's codes are at an end of their range.
+
+    What lies beyond was clipped: the scale is too small for these values. Another share is an
+    argument: clipped:0.05.
+
+    Args:
+        datum: the tensor.
+        tensor: its value.
+        dump: whose tensor it is; the scale is read if the tensor has codes.
+        share: the filter passes above it.
+    """
+    found = quantized(dump, datum, tensor)
+    return found is not None and found.share > share
