@@ -124,7 +124,7 @@ class Way:
 WAYS = {
     "batch": Way(("--batch",)),
     "never": Way(("--batch", "--filters", _NEVER, "-c", "run -f never"), is_apart=True),
-    "nonfinite": Way(("--batch", "-c", "run -f has_inf_or_nan"), is_apart=True),
+    "nonfinite": Way(("--batch", "-c", "run -f has_inf_or_nan", "-c", "fix"), is_apart=True),
     "detach": Way(("--batch", "-c", "exit --detach")),
     "keep": Way(
         ("--batch", "--keep-dumps", "--dump-root", "{dumps}", *("-c", "run") * 8), is_apart=True
@@ -140,6 +140,7 @@ WAYS = {
         ),
         is_apart=True,
     ),
+    "precision": Way(("--precision", "float16", "--precision-every", "2")),
     "mortem": Way(("--post-mortem", "--batch", "-c", "help lt"), is_apart=True),
     "pty": Way(
         ("--ui", "line", "--filters", _NEVER),
@@ -248,13 +249,13 @@ def compare(plain: Done, debugged: Done) -> str:
 _MISSING = re.compile(
     rb"(?m)^(AttributeError: module '(tfdbg_cli|tensorflow|torch|jax)|NameError).*"
 )
-_CHECKED = re.compile(rb"(?m)^tfdbg: check.*(failed|nothing)")
-_CHECKED_STORY = re.compile(rb"(?ms)^(It began in|First: ).*?(?=^tfdbg: )")
+_CHECKED = re.compile(rb"(?m)^tfdbg: (check.*(failed|nothing)|precision: no run)")
+_CHECKED_STORY = re.compile(rb"(?ms)^(It began in|First: |float16, over ).*?(?=^tfdbg: )")
 
 
 def _steady(stderr: bytes) -> bytes:
     """Without the debugger's lines, which it marks, times of logged lines, addresses of objects."""
-    # What a check has found is in front of the line that says so.
+    # What a check has found, or what was measured, is in front of the line that says so.
     text = _CHECKED_STORY.sub(b"", stderr)
     lines = [line for line in text.splitlines(True) if not line.startswith(b"tfdbg: ")]
     text = re.sub(rb"(?m)^([VIWEF]\d{4}) [^]]*]", rb"\1", b"".join(lines))

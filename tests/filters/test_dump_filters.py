@@ -150,6 +150,7 @@ def test_the_filters_that_are_always_there_follow_settings_by_their_parameters()
         *names.split(),
         "overflows",
         "underflows",
+        "clipped",
         "constant",
         "broadcast",
         "stuck",
@@ -167,5 +168,5 @@ def test_the_filters_that_are_always_there_follow_settings_by_their_parameters()
     for name, predicate in BUILTIN.items():
         options = [*inspect.signature(predicate).parameters.values()][2:]
         asked = {each.name for each in options if each.kind == each.KEYWORD_ONLY}
-        if name not in ("overflows", "underflows"):
+        if name not in ("overflows", "underflows", "clipped"):
             assert asked == set(FOLLOWS.get(name, ()))
