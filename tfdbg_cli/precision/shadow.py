@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import CannotRedo, Dump
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.filters.lineage import TensorLineage, holds_others
@@ -143,7 +145,13 @@ class Shadow:
             raise CannotRedo("the program that ran it is gone")
         if is_narrow:
             given = [self._rounded(each) for each in given]
-        found = self._dump.redo(node.name, given, made)
+        try:
+            found = self._dump.redo(node.name, given, made)
+        except CannotRedo:
+            raise
+        except Exception as error:  # above all: there is no memory
+            pass_on(error)
+            raise CannotRedo(one_line(error)) from error
         if found is None:
             return None
         return [self._rounded(each) if is_narrow else np.asarray(each) for each in found]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.common.interpreter.unwarned import unwarned
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.sources import Frame, own_frame
 from tfdbg_cli.precision.forward import ForwardPass
@@ -134,16 +135,21 @@ class Study:
         """
         self.runs += 1
         share = seconds / len(self.targets)
-        for target in self.targets:
-            begin = time.monotonic()
-            self._count(dump, target)
-            if dump.redo is not None:
-                shadow = Shadow(dump, target, begin + share)
-                whole = shadow.narrowed({*shadow.ops})
-                known = self.whole.setdefault(target.name, whole)
-                if (bool(whole.bad), whole.error) > (bool(known.bad), known.error):
-                    self.whole[target.name] = whole
-                self._measure(shadow, target, begin + share * (1 - _FOLLOWING))
+        with unwarned(), np.errstate(all="ignore"):  # the program's warnings are its own
+            for target in self.targets:
+                self._add(dump, target, share)
+
+    def _add(self, dump: Dump, target: Target, seconds: float) -> None:
+        begin = time.monotonic()
+        self._count(dump, target)
+        if dump.redo is None:
+            return
+        shadow = Shadow(dump, target, begin + seconds)
+        whole = shadow.narrowed({*shadow.ops})
+        known = self.whole.setdefault(target.name, whole)
+        if (bool(whole.bad), whole.error) > (bool(known.bad), known.error):
+            self.whole[target.name] = whole
+        self._measure(shadow, target, begin + seconds * (1 - _FOLLOWING))
 
     def _count(self, dump: Dump, target: Target) -> None:
         graph = dump.graph()
@@ -221,7 +227,10 @@ class Study:
             The ops; their error is above the bar if the time didn't suffice, or if even float32
             doesn't keep it.
         """
-        shadow = Shadow(dump, target, time.monotonic() + seconds)
+        with unwarned(), np.errstate(all="ignore"):
+            return self._keep(Shadow(dump, target, time.monotonic() + seconds), target, bar)
+
+    def _keep(self, shadow: Shadow, target: Target, bar: float) -> Kept:
         units: dict[str, list[str]] = {}
         for name in shadow.ops:
             units.setdefault(self.unit(name), []).append(name)
