@@ -122,8 +122,16 @@ def test_fast_growth_is_measured_in_each_run(ask):
 
 
 @pytest.mark.parametrize("level", ["ops", "values"])
-def test_other_levels_measure_nothing_and_say_so(ask, level):
-    out, _ = ask("run -f", "growth", level=level)
+def test_other_levels_measure_the_same(ask, level):
+    found = _items(ask("run -f", "growth --json", level=level)[0])
+    for name, item in _items(ask("run -f", "growth --json")[0]).items():
+        if item["what"] != "output_gradient":
+            assert found[name] == item
+    assert "output of first" in found
+
+
+def test_a_filter_that_awaits_something_else_measures_nothing_and_growth_says_so(ask):
+    out, _ = ask("run -f exploding", "growth")
     assert "No magnitudes were measured." in out
     assert "Grew:" not in out
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tfdbg_cli.dumps.series.history import GRADIENT as OF_PARAMETER
-from tfdbg_cli.dumps.series.history import OUTPUT as OF_MODULE
-from tfdbg_cli.dumps.series.history import OUTPUT_GRADIENT, Measured
-from tfdbg_cli.engines.torch.modules.checks import GRADIENT, OUTPUT, PARAMETER
-from tfdbg_cli.engines.torch.names.scopes import Names
+import torch
 
-__all__ = ["Magnitudes"]
+from tfdbg_cli.dumps.series.history import GRADIENT, OUTPUT, Measured
+from tfdbg_cli.engines.torch.names.scopes import Names
+from tfdbg_cli.engines.torch.names.sites import tensors_in
+from tfdbg_cli.engines.torch.runs.exact_check import largest_unseen
+
+__all__ = ["Magnitudes", "Sizes"]
 
 # On a CPU one run of so many is measured: each would cost up to 5 % of itself.
 _EVERY = 4
@@ -21,10 +22,72 @@ _EVERY = 4
 _FAST = 1.5
 # Of a program whose runs differ all the time.
 _MOST = 64
-_KINDS = {OUTPUT: OF_MODULE, GRADIENT: OUTPUT_GRADIENT, PARAMETER: OF_PARAMETER}
 
 _Sizes = Mapping[tuple[str, int], tuple[Any, float]]
 _Known = tuple[Sequence[weakref.ref[Any]], Sequence[Measured]]
+
+
+class Sizes:
+    """The largest magnitudes that were measured in one run.
+
+    Args:
+        magnitudes: says whether that is one to be measured, and what things are called.
+        parameters: makes those that optimizers update.
+
+    Attributes:
+        is_due: it is one to be measured where that has a price.
+        found: kind and module or parameter, by its id -> itself, and the largest magnitude: of
+            several outputs and calls of a module that of the largest.
+    """
+
+    def __init__(
+        self, magnitudes: Magnitudes, parameters: Callable[[], Iterable[torch.Tensor]]
+    ) -> None:
+        self._magnitudes, self._parameters = magnitudes, parameters
+        self.is_due = False
+        self.found: dict[tuple[str, int], tuple[Any, float]] = {}
+
+    def begin(self, kind: str) -> None:
+        """The run begins.
+
+        Args:
+            kind: of the run.
+        """
+        self.is_due = self._magnitudes.is_due(kind)
+
+    def note(self, kind: str, thing: Any, size: float) -> None:
+        """A tensor was measured.
+
+        Args:
+            kind: `OUTPUT`, `OUTPUT_GRADIENT` or `GRADIENT`.
+            thing: the module or parameter.
+            size: the largest magnitude.
+        """
+        key = kind, id(thing)
+        known = self.found.get(key)
+        if known is None or not size <= known[1]:
+            self.found[key] = thing, size
+
+    def output(self, module: Any, output: Any) -> None:
+        """Measure what a module returns, if it is on a CPU."""
+        if not self.is_due or output is None:
+            return
+        is_one = isinstance(output, torch.Tensor)
+        tensors = [output] if is_one else [tensor for _, tensor in tensors_in("", output)]
+        for size in largest_unseen(tensors) or ():
+            self.note(OUTPUT, module, size)
+
+    def gradients(self) -> None:
+        """Measure the gradients of parameters that are on a CPU; a backward pass is over."""
+        pairs = [(each, each.grad) for each in self._parameters()] if self.is_due else []
+        told = [(each, gradient) for each, gradient in pairs if gradient is not None]
+        found = largest_unseen([gradient for _, gradient in told]) or ()
+        for (parameter, _), size in zip(told, found, strict=False):
+            self.note(GRADIENT, parameter, size)
+
+    def row(self) -> tuple[Sequence[Measured], Iterable[float]]:
+        """See `Magnitudes.row`."""
+        return self._magnitudes.row(self.found)
 
 
 class Magnitudes:
@@ -54,7 +117,7 @@ class Magnitudes:
         """What was measured, and its magnitudes.
 
         Args:
-            sizes: see `Checks`.
+            sizes: see `Sizes`.
         """
         if sizes:
             self._grows, self._last = (
@@ -74,15 +137,15 @@ class Magnitudes:
         return known[1], [size for _, size in sizes.values()]
 
     def _measured(self, kind: str, thing: Any) -> Measured:
-        if kind == PARAMETER:
+        if kind == GRADIENT:
             leaf = self._names.tensor(thing)
             name = leaf.name if leaf is not None else "a parameter"
-            return Measured(f"gradient of {name}", name.rpartition(".")[0], _KINDS[kind])
+            return Measured(f"gradient of {name}", name.rpartition(".")[0], kind)
         found = self._names.named(thing)
         path = found.path if found is not None else ""
         shown = path or type(thing).__name__
         begin = "output" if kind == OUTPUT else "gradient of the output"
-        return Measured(f"{begin} of {shown}", path, _KINDS[kind])
+        return Measured(f"{begin} of {shown}", path, kind)
 
 
 def _grows(before: Mapping[Any, float], now: _Sizes) -> bool:
