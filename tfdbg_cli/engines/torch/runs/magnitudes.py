@@ -12,12 +12,11 @@ import torch
 from tfdbg_cli.dumps.series.history import GRADIENT, OUTPUT, Measured
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import tensors_in
+from tfdbg_cli.engines.torch.private import quiet, write_count
 from tfdbg_cli.engines.torch.runs.exact_check import largest_unseen
 
 __all__ = ["Magnitudes", "Sizes"]
 
-# On a CPU one run of so many is measured: each would cost up to 5 % of itself.
-_EVERY = 4
 # What grows by so much from one measured run to the next is measured in the next one, too.
 _FAST = 1.5
 # Of a program whose runs differ all the time.
@@ -33,6 +32,7 @@ class Sizes:
     Args:
         magnitudes: says whether that is one to be measured, and what things are called.
         parameters: makes those that optimizers update.
+        every: one run of so many is measured where that has a price.
 
     Attributes:
         is_due: it is one to be measured where that has a price.
@@ -41,10 +41,14 @@ class Sizes:
     """
 
     def __init__(
-        self, magnitudes: Magnitudes, parameters: Callable[[], Iterable[torch.Tensor]]
+        self,
+        magnitudes: Magnitudes,
+        parameters: Callable[[], Iterable[torch.Tensor]],
+        every: int,
     ) -> None:
-        self._magnitudes, self._parameters = magnitudes, parameters
+        self._magnitudes, self._parameters, self._every = magnitudes, parameters, every
         self.is_due = False
+        self._last: tuple[weakref.ref[torch.Tensor], int, float] | None = None
         self.found: dict[tuple[str, int], tuple[Any, float]] = {}
 
     def begin(self, kind: str) -> None:
@@ -53,7 +57,7 @@ class Sizes:
         Args:
             kind: of the run.
         """
-        self.is_due = self._magnitudes.is_due(kind)
+        self.is_due = self._magnitudes.is_due(kind, self._every)
 
     def note(self, kind: str, thing: Any, size: float) -> None:
         """A tensor was measured.
@@ -72,9 +76,21 @@ class Sizes:
         """Measure what a module returns, if it is on a CPU."""
         if not self.is_due or output is None:
             return
-        is_one = isinstance(output, torch.Tensor)
-        tensors = [output] if is_one else [tensor for _, tensor in tensors_in("", output)]
-        for size in largest_unseen(tensors) or ():
+        if isinstance(output, torch.Tensor):
+            with quiet():
+                self._whole_output(module, output)
+            return
+        for size in largest_unseen([tensor for _, tensor in tensors_in("", output)]) or ():
+            self.note(OUTPUT, module, size)
+
+    def _whole_output(self, module: Any, output: torch.Tensor) -> None:
+        """Of one tensor; a container often returns the one that its last part has returned."""
+        count = -1 if output.is_inference() else write_count(output)
+        if self._last is not None and self._last[0]() is output and 0 <= count == self._last[1]:
+            self.note(OUTPUT, module, self._last[2])
+            return
+        for size in largest_unseen([output]) or ():
+            self._last = weakref.ref(output), count, size
             self.note(OUTPUT, module, size)
 
     def gradients(self) -> None:
@@ -104,14 +120,15 @@ class Magnitudes:
         self._last: dict[tuple[str, int], float] = {}
         self._grows = False
 
-    def is_due(self, kind: str) -> bool:
+    def is_due(self, kind: str, every: int) -> bool:
         """Whether a run that begins is to be measured where that has a price.
 
         Args:
             kind: of the run.
+            every: one run of so many is.
         """
         count = self._counts[kind] = self._counts.get(kind, -1) + 1
-        return self._grows or not count % _EVERY
+        return self._grows or not count % every
 
     def row(self, sizes: _Sizes) -> tuple[Sequence[Measured], Iterable[float]]:
         """What was measured, and its magnitudes.
