@@ -76,8 +76,9 @@ def _items(out):
     return {each["name"]: each for each in found}
 
 
-def test_the_magnitudes_are_those_that_the_program_sees_itself(ask):
-    out, told = ask("run -f", "growth --json")
+@pytest.mark.parametrize("level", ["modules", "ops", "values"])
+def test_the_magnitudes_are_those_that_the_program_sees_itself(ask, level):
+    out, told = ask("run -f", "growth --json", level=level)
     items = _items(out)
     for name, of in (
         ("output of second", "second"),
@@ -85,9 +86,9 @@ def test_the_magnitudes_are_those_that_the_program_sees_itself(ask):
         ("gradient of second.bias", "grad second.bias"),
     ):
         item, values = items[name], [row[of] for row in told[:41]]
-        assert item["runs"] >= 10
+        assert item["runs"] >= 5
         assert any(item["lowest"] == pytest.approx(each, rel=1e-6) for each in values)
-        assert any(float(item["last"]) == pytest.approx(each, rel=1e-6) for each in values[-5:])
+        assert any(float(item["last"]) == pytest.approx(each, rel=1e-6) for each in values[-9:])
 
 
 def test_a_stop_shows_how_the_nearest_tensor_grew(ask):
@@ -121,9 +122,8 @@ def test_fast_growth_is_measured_in_each_run(ask):
     assert item["doubling"] < 1
 
 
-@pytest.mark.parametrize("level", ["ops", "values"])
-def test_other_levels_measure_nothing_and_say_so(ask, level):
-    out, _ = ask("run -f", "growth", level=level)
+def test_a_filter_that_awaits_something_else_measures_nothing_and_growth_says_so(ask):
+    out, _ = ask("run -f exploding", "growth")
     assert "No magnitudes were measured." in out
     assert "Grew:" not in out
 

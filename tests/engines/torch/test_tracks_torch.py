@@ -144,6 +144,17 @@ def test_no_device_is_waited_for_until_somebody_looks(ask):
     assert re.search(r"loss  \S+ at run 9, lowest", told)
 
 
+def test_no_device_is_waited_for_because_of_clipping(ask):
+    pytest.importorskip("torch._lazy.ts_backend")
+    backward = (
+        "metrics.reset(); loss.backward()\n"
+        "    torch.nn.utils.clip_grad_norm_(net.parameters(), 1e-3); opt.step()\n"
+        "    if step < 8: print('program: waits', waits())"
+    )
+    told = ask("run -t 9", "run_info", setup=DEVICE, backward=backward)
+    assert "Clipped:   at norm 0.001 in all of 9 runs; the norm of this one was " in told
+
+
 def test_numbers_of_expressions_in_runs_that_are_debugged_and_others(ask, tmp_path):
     files = [tmp_path / f"{name}.csv" for name in ("weight", "grad", "out", "back")]
     told = ask(
@@ -218,7 +229,9 @@ def test_norms_of_gradients_and_parameters_by_module(ask, is_scaled):
     for name, weight, grad in re.findall(r"program: norms *(\.?\S*) (\S+) (\S+)", told):
         assert found[f"param_norm{name}"] == pytest.approx(float(weight), abs=2e-3)
         assert found[f"grad_norm{name}"] == pytest.approx(float(grad), abs=2e-3)
-    assert len(found) == 6
+        # Nothing is clipped, and a scaler has divided by its factor before the step.
+        assert found[f"step_norm{name}"] == pytest.approx(float(grad), abs=2e-3)
+    assert len(found) == 9
 
 
 def test_norms_on_a_device_are_read_many_runs_at_a_time(ask):

@@ -92,7 +92,7 @@ def _growth(context: Context, arguments: argparse.Namespace) -> Result:
         return TextDocument(
             [
                 line("No magnitudes were measured."),
-                line(("They are while run -f watches modules (growth -h).", "dim")),
+                line(("PyTorch: they are while run -f waits (growth -h).", "dim")),
             ]
         )
     shown = chosen_columns(arguments.columns, [*_KEYS])
@@ -170,12 +170,13 @@ GROWTH = Command(
         ("growth -n gradient", "gradients only"),
     ),
     details=(
-        "PyTorch: while run -f watches modules, the largest magnitudes of what it looks at are "
-        f"kept for the last {KEPT_RUNS} measured runs: outputs of modules, their gradients, and "
-        "gradients of parameters before clipping, with the factor of a gradient scaler. On a GPU "
-        "each run is measured; on a CPU one in four, and the next one if an output has grown by "
-        "half. What the check of another tensor covers isn't measured, nor are runs at the levels "
-        "ops and values, where it would cost more.\n\n"
+        "PyTorch: while run -f waits for a nan or an infinity, the largest magnitudes of what "
+        f"modules return and of gradients are kept for the last {KEPT_RUNS} measured runs, those "
+        "of parameters before clipping and with the factor of a gradient scaler. On a CPU one run "
+        "in four is measured (at the levels ops and values one in eight), and the next one if an "
+        "output has grown by half; on a GPU each run at the level modules, and none at the levels "
+        "ops and values. At the level modules gradients of outputs are measured, too, but no "
+        "tensor that the check of another one covers.\n\n"
         "Grown is the last finite magnitude as a multiple of the lowest one before it, and "
         "doubling the number of runs in which it has doubled since, on average. The curve is "
         "logarithmic; plot with a name of this list draws it."

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple, ParamSpec
 
 import torch
 
+from tfdbg_cli.dumps.series import history
 from tfdbg_cli.engines.torch.modules.calls import Border, Inside, alias_of
 from tfdbg_cli.engines.torch.modules.state import version_of
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import quiet
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, are_clean, largest_of
+from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
 from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
@@ -75,7 +77,11 @@ PARAMETER, UPDATED = "parameter", "updated"
 WEIGHT = "weight"
 
 #: Of these tensors the largest magnitudes are kept, in place of what else tells of nan.
-_MEASURED = frozenset({OUTPUT, GRADIENT, PARAMETER})
+_MEASURED = {
+    OUTPUT: history.OUTPUT,
+    GRADIENT: history.OUTPUT_GRADIENT,
+    PARAMETER: history.GRADIENT,
+}
 
 #: An event that was bad, and the slot of its tensor.
 Found = tuple[Event, int]
@@ -179,24 +185,20 @@ class Checks:
 
     Args:
         stale: what was bad in earlier runs; gets what is bad in this one.
+        sizes: gets the largest magnitudes: on a CPU they cost more than what else tells of nan, on
+            a CUDA device they don't, and are noted in any case.
 
     Attributes:
         has_news: there is something that nobody has judged.
         kept: what was bad inside of the outermost calls of modules.
         failure: what went wrong where nobody could be told.
-        measures: the largest magnitudes are wanted, though they cost more than what else tells of
-            nan; on a CUDA device they don't, and are noted in any case.
-        sizes: kind and module or parameter, by its id -> itself, and the largest magnitude of what
-            was looked at: of several outputs and calls that of the largest.
     """
 
-    def __init__(self, stale: Stale | None = None) -> None:
-        self._stale = stale or Stale()
+    def __init__(self, stale: Stale, sizes: Sizes) -> None:
+        self._stale, self._sizes = stale, sizes
         self.has_news = False
         self.kept: dict[Found, torch.Tensor] = {}
         self.failure: Exception | None = None
-        self.measures = False
-        self.sizes: dict[tuple[str, int], tuple[Any, float]] = {}
         keep = functools.partial(Checks._keep, weakref.proxy(self))
         self._verdicts: Verdicts[Event] = Verdicts(keep, measures=True)
         self._small: list[tuple[Event, torch.Tensor]] = []
@@ -209,7 +211,7 @@ class Checks:
 
     def _are_clean(self, kind: str, things: Sequence[Any], tensors: Sequence[torch.Tensor]) -> bool:
         """Whether tensors are known to be clean; of some kinds the magnitudes are noted."""
-        found = largest_of(tensors) if self.measures and kind in _MEASURED else None
+        found = largest_of(tensors) if self._sizes.is_due and kind in _MEASURED else None
         if found is None:
             return are_clean(tensors)
         is_clean = True
@@ -221,10 +223,7 @@ class Checks:
     def _note(self, kind: str, thing: Any, size: float) -> None:
         if kind != PARAMETER:  # a call: several of a module are one
             thing = thing.module if isinstance(thing, Inside) else thing.call.module
-        key = kind, id(thing)
-        known = self.sizes.get(key)
-        if known is None or not size <= known[1]:
-            self.sizes[key] = thing, size
+        self._sizes.note(_MEASURED[kind], thing, size)
 
     def add_all(
         self, kind: str, things: Sequence[Any], tensors: Sequence[torch.Tensor]
@@ -282,4 +281,4 @@ class Checks:
 
     def forget(self) -> None:
         """Let go of all tensors."""
-        self._small, self.kept, self.sizes = [], {}, {}
+        self._small, self.kept, self._sizes.found = [], {}, {}

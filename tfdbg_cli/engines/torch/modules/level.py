@@ -40,7 +40,6 @@ from tfdbg_cli.engines.torch.modules.checks import (
 from tfdbg_cli.engines.torch.modules.dump import ModulesDump, Seen
 from tfdbg_cli.engines.torch.modules.facts import FactsOf
 from tfdbg_cli.engines.torch.modules.inside import Insides, tell_arrived
-from tfdbg_cli.engines.torch.modules.magnitudes import Magnitudes
 from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode, mark_end, watch_outside
 from tfdbg_cli.engines.torch.modules.replay import Aside, Refused, Replayer
 from tfdbg_cli.engines.torch.modules.search import Search
@@ -52,6 +51,7 @@ from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER
 from tfdbg_cli.engines.torch.record.run_recorder import Names
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
+from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
 
 __all__ = ["ModulesLevel"]
 
@@ -76,7 +76,7 @@ class ModulesLevel(CaptureLevel):
         spares: recorders of earlier runs that have seen no op, for what is outside of modules.
         facts: about modules.
         stale: what was bad in earlier runs.
-        magnitudes: names what is measured.
+        sizes: gets the largest magnitudes.
         examines: it is of interest whether calls could be made once more, though nothing is bad.
         allowance: see `FullLevel`.
     """
@@ -94,7 +94,7 @@ class ModulesLevel(CaptureLevel):
         spares: list[FullLevel],
         facts: FactsOf,
         stale: Stale,
-        magnitudes: Magnitudes,
+        sizes: Sizes,
         examines: bool,
         allowance: int | None = None,
     ) -> None:
@@ -108,9 +108,9 @@ class ModulesLevel(CaptureLevel):
         self._outside = spares.pop() if is_alike else FullLevel(watch, names, allowance=allowance)
         self._most = _MOST_AT_FIRST if allowance is None else allowance
         self._stale = stale
-        self._magnitudes = magnitudes
+        self._sizes = sizes
         self._examines = examines
-        self._checks = Checks(stale)
+        self._checks = Checks(stale, sizes)
         self._facts = facts
         self._insides = Insides(facts, self._checks)
         self._calls: list[ModuleCall] = []
@@ -171,7 +171,7 @@ class ModulesLevel(CaptureLevel):
 
     def begin_run(self) -> None:
         super().begin_run()
-        self._checks.measures = self._magnitudes.is_due(self.kind)
+        self._sizes.begin(self.kind)
         self._outside.begin_run()
 
     def discard(self) -> None:
@@ -496,7 +496,7 @@ class ModulesLevel(CaptureLevel):
     # What came of it.
 
     def measured(self) -> tuple[Sequence[Measured], Iterable[float]]:
-        return self._magnitudes.row(self._checks.sizes)
+        return self._sizes.row()
 
     def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
         """For when somebody looks."""

@@ -7,7 +7,7 @@ import functools
 import re
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ import torch
 from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.series.history import Measured
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import CHECKED, CaptureLevel
 from tfdbg_cli.engines.torch.around.surrounding import Around, Given
@@ -29,6 +30,7 @@ from tfdbg_cli.engines.torch.record.op_record import (
 from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
+from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
 
 __all__ = ["FullLevel", "RecordingLevel", "RecordsLevel"]
 
@@ -47,9 +49,13 @@ class RecordingLevel(CaptureLevel):
         watch: what is asked for.
         allowance: bytes that may be copied or kept while a bad tensor is waited for; ``None``: any
             number.
+
+    Attributes:
+        sizes: gets the largest magnitudes; ``None``: nobody wants them.
     """
 
     recorder: RunRecorder
+    sizes: Sizes | None = None
     is_bare = True
     _fast: FastStep | None = None  # that was made, and nobody has looked into
     _checks: Verdicts[OpRecord] | None
@@ -81,6 +87,8 @@ class RecordingLevel(CaptureLevel):
     def begin_run(self) -> None:
         super().begin_run()
         self.recorder.begin_run()
+        if self.sizes is not None:
+            self.sizes.begin(self.kind)
 
     def resume(self) -> None:
         """Go on recording."""
@@ -94,6 +102,16 @@ class RecordingLevel(CaptureLevel):
     def leave_module(self, module: Any, output: Any) -> None:
         """Names are under the caller again."""
         self.recorder.leave_module(module, output)
+        if self.sizes is not None:
+            self.sizes.output(module, output)
+
+    def backward_done(self, is_grad: bool, value: Any = None) -> None:
+        """Gradients of parameters are measured."""
+        if self.sizes is not None and not is_grad:
+            self.sizes.gradients()
+
+    def measured(self) -> tuple[Sequence[Measured], Iterable[float]]:
+        return self.sizes.row() if self.sizes is not None else ((), ())
 
     def enter_phase(self, phase: str, owner: Any = None) -> None:
         """Ops belong to a backward pass or an optimizer from now on."""

@@ -9,17 +9,21 @@ import torch
 
 from tfdbg_cli.common.memory import unnoticed_memory
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.kit.levels import FULL, MODULES, RECORDS, CaptureLevel
+from tfdbg_cli.engines.kit.levels import CHECKED, FULL, MODULES, RECORDS, CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
 from tfdbg_cli.engines.torch.modules.checks import Stale
 from tfdbg_cli.engines.torch.modules.facts import FactsOf
 from tfdbg_cli.engines.torch.modules.level import ModulesLevel
-from tfdbg_cli.engines.torch.modules.magnitudes import Magnitudes
 from tfdbg_cli.engines.torch.modules.replay import Aside
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel, RecordsLevel
 from tfdbg_cli.engines.torch.record.run_recorder import Names
+from tfdbg_cli.engines.torch.runs.magnitudes import Magnitudes, Sizes
 
 __all__ = ["TorchCapturePolicy"]
+
+# On a CPU one run of so many is measured: each would cost some 4 % of itself by modules, where the
+# magnitude comes in place of another check, and twice that where it is work of its own.
+_MEASURED = {MODULES: 4, RECORDS: 8, FULL: 8}
 
 
 class TorchCapturePolicy(CapturePolicy):
@@ -55,10 +59,15 @@ class TorchCapturePolicy(CapturePolicy):
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
         allowance = self._allowance() if self.is_free else None
-        if level == FULL:
-            return FullLevel(watch, self._names, allowance=allowance)
-        if level == RECORDS:
-            return RecordsLevel(watch, self._names, allowance)
+        sizes = Sizes(self._magnitudes, self._parameters, _MEASURED[level])
+        if level in (FULL, RECORDS):
+            made = (
+                FullLevel(watch, self._names, allowance=allowance)
+                if level == FULL
+                else RecordsLevel(watch, self._names, allowance)
+            )
+            made.sizes = sizes if watch.filter_name in CHECKED else None
+            return made
         return ModulesLevel(
             watch,
             self._names,
@@ -68,7 +77,7 @@ class TorchCapturePolicy(CapturePolicy):
             self._spares,
             self._facts,
             self._stale,
-            self._magnitudes,
+            sizes,
             not costs.seconds[MODULES] and self.setting("level") == "auto",
             allowance,
         )

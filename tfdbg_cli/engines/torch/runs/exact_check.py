@@ -24,7 +24,7 @@ from tfdbg_cli.engines.torch.runs.suspect_check import CHECKED_DTYPES, SumChecks
 from tfdbg_cli.engines.torch.values.access import PLAIN, Access, access, is_seen
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
-__all__ = ["Verdicts", "are_clean", "is_nonfinite", "largest_of"]
+__all__ = ["Verdicts", "are_clean", "is_nonfinite", "largest_of", "largest_unseen"]
 
 _Key = TypeVar("_Key", bound=Hashable)
 _HOST = Access.HOST
@@ -85,17 +85,29 @@ def largest_of(tensors: Sequence[torch.Tensor]) -> list[float] | None:
     """
     if modes_below() or functions_seen() or top_interpreter() is not None:
         return None
-    found = []
     with below_autograd():
-        for tensor in tensors:
-            dtype = tensor.dtype
-            if access(tensor) is not _HOST or dtype not in REAL or not tensor.numel():
-                return None
-            if dtype in _WHOLE and tensor.numel() > _LONG:
-                low, high = tensor.amin().item(), tensor.amax().item()
-            else:
-                low, high = (each.item() for each in torch.aminmax(tensor))
-            found.append(max(-low, high))
+        return _largest(tensors)
+
+
+def largest_unseen(tensors: Sequence[torch.Tensor]) -> list[float] | None:
+    """As `largest_of`, where the debugger's own dispatch mode is on."""
+    if top_interpreter() is not None:
+        return None
+    with quiet(), undispatched(), below_autograd():
+        return _largest(tensors)
+
+
+def _largest(tensors: Sequence[torch.Tensor]) -> list[float] | None:
+    found = []
+    for tensor in tensors:
+        dtype = tensor.dtype
+        if access(tensor) is not _HOST or dtype not in REAL or not tensor.numel():
+            return None
+        if dtype in _WHOLE and tensor.numel() > _LONG:
+            low, high = tensor.amin().item(), tensor.amax().item()
+        else:
+            low, high = (each.item() for each in torch.aminmax(tensor))
+        found.append(max(-low, high))
     return found
 
 
