@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tfdbg_cli.commands.series.loss_line import loss_lines
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.documents import Line, line
-from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.errors import UserError, compile_regex
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import Datum, Dump, RunError, RunInfo
 from tfdbg_cli.dumps.elements import parse_tensor_name
@@ -188,22 +187,6 @@ class Context:
                 "There are no tensors at this stop.", "run executes the run and keeps them."
             )
         return self.dump
-
-
-def compile_regex(text: str, what: str) -> re.Pattern[str]:
-    """A regex of the user's, searched anywhere in a name.
-
-    Args:
-        text: the pattern.
-        what: the option it came from, for the message.
-
-    Raises:
-        UserError: it is malformed.
-    """
-    try:
-        return re.compile(text)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise UserError(f'{what}: "{text}" is not a regular expression: {error}.') from None
 
 
 def _why_not_yet(

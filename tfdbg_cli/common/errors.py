@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
 
@@ -11,6 +12,7 @@ from tfdbg_cli.common.printable import printable
 __all__ = [
     "DumpError",
     "UserError",
+    "compile_regex",
     "did_you_mean",
     "message_of",
     "one_line",
@@ -80,6 +82,23 @@ def did_you_mean(name: str, candidates: Iterable[str], limit: int = 3) -> str:
     if not close:
         return ""
     return f"Did you mean {', '.join(close[:limit])}?"
+
+
+def compile_regex(text: str, what: str = "") -> re.Pattern[str]:
+    """A regex of the user's, searched anywhere in a name.
+
+    Args:
+        text: the pattern.
+        what: the option it came from, for the message.
+
+    Raises:
+        UserError: it is malformed.
+    """
+    try:
+        return re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        option = f"{what}: " if what else ""
+        raise UserError(f'{option}"{text}" is not a regular expression: {error}.') from None
 
 
 def message_of(error: BaseException) -> str:

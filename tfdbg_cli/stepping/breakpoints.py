@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.errors import UserError, compile_regex, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, takes_dump
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.stepping.stepper import Step
@@ -101,10 +101,7 @@ class Breakpoints:
         Raises:
             UserError: the text is not a regular expression.
         """
-        try:
-            re.compile(text)
-        except re.error as error:
-            raise UserError(f'"{text}" is not a regular expression: {error}.') from None
+        compile_regex(text)
         self._last += 1
         made = Breakpoint(self._last, text, filter_name, predicate, exclude)
         self._all.append(made)

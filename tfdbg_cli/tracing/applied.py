@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tfdbg_cli.dumps.dump import RunInfo
@@ -38,12 +37,7 @@ class Applied:
             return self._tracer._enter(sys._getframe(1), self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         if self._is_nested:
             return self._tracer.__exit__(kind, error, traceback)
         self.remove()

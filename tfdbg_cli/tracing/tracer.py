@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 from tfdbg_cli.dumps.dump import RunInfo
@@ -210,12 +210,7 @@ class Tracer:
         self._skip.arm()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         skip, self._skip = self._skip, None
         assert skip is not None
         assert self._block is not None

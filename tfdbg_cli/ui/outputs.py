@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 
 from tfdbg_cli.common.documents import Document, Line, Link, Span, line
-from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.errors import UserError, compile_regex
 from tfdbg_cli.ui.marks import cut_at, match_places
 
 __all__ = ["Outputs", "parse_indices"]
@@ -95,10 +95,7 @@ class Outputs:
             UserError: it is none, or nothing matches.
         """
         if regex:
-            try:
-                self._pattern = re.compile(regex)
-            except (re.error, RecursionError, OverflowError) as error:
-                raise UserError(f'"{regex}" is not a regular expression: {error}.') from None
+            self._pattern = compile_regex(regex)
         if self._pattern is None and self.current.steps:
             return _elements(self.current)
         if self._pattern is None:

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 from tfdbg_cli.common.caught import keep
@@ -140,12 +140,7 @@ class _Contained:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> bool:
         if not isinstance(error, Exception):
             return False
         pass_on(error)

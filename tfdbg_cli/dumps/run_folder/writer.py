@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tfdbg_cli.common.arrays import np
@@ -123,12 +122,7 @@ class RunFolderWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is None:
             self.finish()
 

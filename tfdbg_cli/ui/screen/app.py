@@ -13,13 +13,13 @@ from urwid.display import raw
 
 from tfdbg_cli.commands.reply import Leave, Reply, Service, Toast, UiRequest
 from tfdbg_cli.common.documents import Document, ElementStep
-from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.errors import UserError, compile_regex
 from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.bindings import KeyTable
 from tfdbg_cli.ui.screen.input.commander import Commander
 from tfdbg_cli.ui.screen.input.controls import Controls
-from tfdbg_cli.ui.screen.jobs import FilteredDocument, compiled, matching_steps
+from tfdbg_cli.ui.screen.jobs import FilteredDocument, matching_steps
 from tfdbg_cli.ui.screen.paint.frame import ScreenFrame
 from tfdbg_cli.ui.screen.panes import PaneWork
 from tfdbg_cli.ui.screen.stack import ViewStack
@@ -413,7 +413,7 @@ class App(Commander):
         if not regex and view.pattern is not None and view.cursor.step(view.pattern, direction):
             self.state.message = Toast(f"{view.cursor.text()}   /{view.pattern.pattern}")
             return
-        steps = view.search(compiled(regex) if regex else None, direction, first)
+        steps = view.search(compile_regex(regex) if regex else None, direction, first)
 
         def done(hit: Any) -> None:
             found = view.show_hit(hit, direction)
@@ -451,7 +451,7 @@ class App(Commander):
                 raise UserError(f'Nothing matches "{regex}".')
             view.narrow(document)
 
-        self._work.start(matching_steps(whole, compiled(regex)), "Filtering", done)
+        self._work.start(matching_steps(whole, compile_regex(regex)), "Filtering", done)
 
     def cancel_work(self) -> bool:
         return self._work.cancel()

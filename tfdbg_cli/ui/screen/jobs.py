@@ -13,7 +13,7 @@ from tfdbg_cli.common.documents import Cell, Document, ElementStep, Field, Line,
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.tables import ORDERINGS
 
-__all__ = ["FilteredDocument", "Hit", "Slices", "compiled", "find_steps", "matching_steps"]
+__all__ = ["FilteredDocument", "Hit", "Slices", "find_steps", "matching_steps"]
 
 # How long one slice takes, about, and the lines of the first one.
 _SLICE_SECONDS = 0.012
@@ -25,18 +25,6 @@ class Hit(NamedTuple):
 
     line: int | None
     wrapped: bool = False
-
-
-def compiled(regex: str) -> re.Pattern[str]:
-    """A regular expression of the user's.
-
-    Raises:
-        UserError: it is none.
-    """
-    try:
-        return re.compile(regex)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise UserError(f'"{regex}" is not a regular expression: {error}.') from None
 
 
 class Slices:

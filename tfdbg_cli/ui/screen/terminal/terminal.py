@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, TextIO
 
 import urwid
@@ -45,12 +45,7 @@ class Terminal(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None: ...
 
     def size(self) -> tuple[int, int]:
         """Columns and rows; known outside, too."""
@@ -336,12 +331,7 @@ class RealTerminal:
                     self._handlers[number] = signal.signal(number, self._handle)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         assert self._files is not None
         try:
             self.screen.stop()
