@@ -193,6 +193,7 @@ CASES: dict[str, dict[str, tuple[str, str] | None]] = {
         "lambda h: (head(h)[:, 0][:, None] - row).square().mean()": None,
         "lambda h: (lambda p: p - p[:, 0])(head(h)).square().mean()": None,
         "lambda h: (head(h) - head(h).T).square().mean()": None,
+        "lambda h: (head(h).expand(16, 16) - row).square().mean()": None,
         "lambda h: (-(head(h) - row).square()).exp().mean()": None,
         "lambda h: ((head(h) - row) - torch.eye(16)).square().mean()": None,
         "lambda h: ((head(h) + row).softmax(-1) @ h).mean()": None,

@@ -192,3 +192,12 @@ def test_the_prompt_opens_before_a_test_fails(runner):
     child.close()
     assert child.exitstatus == pytest.ExitCode.INTERRUPTED
     assert "1 failed, 2 passed" in shown
+
+
+def test_filters_take_arguments(ask):
+    found = outcomes(ask("--tfdbg-check", "exploding:1.9,underflows:float16", "-k", "test_clean"))
+    assert found == {"test_clean": "FAILED"}
+    found = outcomes(ask("--tfdbg-check", "exploding:2.1", "-k", "test_clean"))
+    assert found == {"test_clean": "PASSED"}
+    done = ask("--tfdbg-check", "exploding:x", "-k", "test_clean")
+    assert 'The filter "exploding" can\'t take' in done.stdout + done.stderr

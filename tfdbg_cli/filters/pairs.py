@@ -49,7 +49,11 @@ def why_broadcast(lineage: TensorLineage, datum: Datum) -> str:
         lineage: of the dump.
         datum: the tensor.
     """
-    return lineage.once(_Pairs).found.get(datum.tensor_name, "")
+    return lineage.once(_found).get(datum.tensor_name, "")
+
+
+def _found(lineage: TensorLineage) -> dict[str, str]:
+    return _Pairs(lineage).found
 
 
 class _Pairs:
@@ -69,7 +73,7 @@ class _Pairs:
             is_loss = _LOSS.fullmatch(node.op_type) is not None
             if not (what in _BINARY or is_loss or node.op_type == _SQUARED_DIFFERENCE):
                 continue
-            if len(node.inputs) == 2 and (text := self._met(*node.inputs)):
+            if len(node.inputs) == 2 and (text := self._met(*node.inputs, is_loss)):
                 name = f"{node.name}:0"
                 if is_loss and self._shape(name) == ():
                     self.found[name] = f"{text}, and {node.op_type} is the loss of all pairs"
@@ -78,9 +82,9 @@ class _Pairs:
         if begun and lineage.graph is not None:
             self._follow(lineage, begun)
 
-    def _met(self, one: str, other: str) -> str:
+    def _met(self, one: str, other: str, is_loss: bool) -> str:
         """What two operands are, if it is a mistake that they are given together."""
-        one, other = self._as_given(one), self._as_given(other)
+        one, other = self._as_given(one, is_loss), self._as_given(other, is_loss)
         for column, row in ((one, other), (other, one)):
             count = (self._shape(column) or (0,))[0]
             if count < 2 or self._shape(column) != (count, 1) or self._shape(row) != (count,):
@@ -89,14 +93,14 @@ class _Pairs:
                 return f"{column} [{count}, 1] and {row} [{count}] give [{count}, {count}]"
         return ""
 
-    def _as_given(self, name: str) -> str:
+    def _as_given(self, name: str, is_loss: bool) -> str:
         """An operand before it was broadcast by an op, as for PyTorch's losses and in JAX."""
         for _ in range(_MOST_VIEWS):
             shape, maker = self._shape(name), self._maker(name)
             if shape is None or len(shape) != 2 or maker is None or not maker.inputs:
                 break
             is_promoted = maker.op_type == _PROMOTION and shape[0] == 1
-            if not (is_promoted or maker.op_type in _EXPANDING):
+            if not (is_promoted or (is_loss and maker.op_type in _EXPANDING)):
                 break
             name = maker.inputs[0]
         return name
