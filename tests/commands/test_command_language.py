@@ -103,6 +103,7 @@ def test_quoted_words_survive_the_whole_grammar(words):
 
 
 @given(st.text(alphabet="ab ;#|>'\"`[]\\/!@-0", max_size=30))
+@example(">''")
 def test_no_line_breaks_the_grammar(line):
     first, rest = split_command(line)
     assert len(first) + len(rest) <= len(line)

@@ -177,7 +177,7 @@ def split_output(line: str) -> tuple[str, OutputTarget | None]:
     if before.split() and before.split()[-1].startswith("-") and _INTERVAL.match(line[start:]):
         return line, None
     words = split_words(after)
-    if not words:
+    if not any(words):
         raise UserError("The redirect file path is empty.", "Write for example: lt > tensors.txt")
     if len(words) > 1 or _NUMBER.match(words[0]):
         return line, None
