@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -110,6 +111,29 @@ def test_every_engine_tells_what_overflows(engine, tmp_path):
     assert "All in float16: overflow at " in told
     assert "stay in float32: it is off by " in told
     assert all(name in keep.read_text() for name in bad if "gradients" not in name)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        "numpy",
+        pytest.param("tensorflow", marks=needs("tensorflow")),
+        pytest.param("sessions", marks=needs("tensorflow")),
+        pytest.param("jax", marks=needs("jax")),
+        pytest.param("torch", marks=needs("torch")),
+    ],
+)
+def test_without_rounding_a_run_computed_again_is_the_run(engine, tmp_path):
+    program = PROGRAM if engine == "torch" else tmp_path / "program.py"
+    if engine != "torch":
+        program.write_text(textwrap.dedent(PROGRAMS[engine]))
+    level = ("-c", "config set level values") if engine == "torch" else ()
+    filters = ("--batch", "--filters", str(FOLDER / "exact_filter.py"))
+    done = debugged(tmp_path, *filters, *level, "-c", "run -f exact", program=program)
+    told = re.findall(r"^exact (\d+) ops of (\d+), error (.*), bad (.*)$", done.stderr, re.M)
+    assert told, done.stderr
+    for count, of, error, bad in told:
+        assert (count, float(error), bad) == (of, 0.0, "none")
 
 
 def test_types_are_told_apart(tmp_path):
