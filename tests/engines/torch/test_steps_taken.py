@@ -124,3 +124,14 @@ def test_a_program_without_clipping_and_scaling_hears_nothing_of_it(ask):
     out, _ = ask("run -t 5", "run_info", "track", step="loss.backward(); optimizer.step()")
     assert "Clipped" not in out and "Scale:" not in out
     assert "clip_norm" not in out and "loss_scale" not in out
+
+
+def test_parameters_without_a_gradient_are_told(ask):
+    out, _ = ask("run", "run_info", step="loss.backward(); optimizer.step()")
+    assert "No gradient" not in out
+    step = "net[0](x).sum().backward(); optimizer.step()"
+    out, _ = ask("run -t 2", "run_info", step=step)
+    assert re.search(r"No gradient: +2.weight, 2.bias \(2 of 4 parameters\)", out)
+    # All were thrown away: nobody can tell.
+    step = "loss.backward(); optimizer.step(); optimizer.zero_grad()"
+    assert "No gradient" not in ask("run", "run_info", step=step)[0]

@@ -31,6 +31,7 @@ from tfdbg_cli.engines.torch.runs.description import BLOCK, INFERENCE, TRAINING,
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.forwards import Forwards
 from tfdbg_cli.engines.torch.runs.patches import Optimizers, Visitor
+from tfdbg_cli.engines.torch.runs.steps_taken import without_gradient
 from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
 from tfdbg_cli.engines.torch.stepping.prompted import PromptedRun
 from tfdbg_cli.engines.torch.stepping.redo import redo_of
@@ -187,6 +188,9 @@ class Lifecycle(RunLife[TorchRun]):
         """Say what is missing of a run that was asked for too late, and how ops are redone."""
         if isinstance(dump, RunDump | ModulesDump):
             dump.redo = redo_of(dump.ops)
+        stepped = [each for each in self.optimizers if id(each) in run.stepped]
+        if missing := without_gradient(stepped, self.names):
+            info.details = [*info.details, ("No gradient", missing)]
         # A block begins before its first op, whatever that is.
         is_cut = run.is_late and run.events.startswith("B") and run.kind != BLOCK
         if dump is not None and is_cut:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
-from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.dumps.series.tracks import (
     CLIP_LIMIT,
     CLIP_NORM,
@@ -17,10 +17,32 @@ from tfdbg_cli.dumps.series.tracks import (
     STEP_SKIPPED,
     VALUE_LIMIT,
 )
+from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import SCALE, SCALER_STATES, unobserved
 from tfdbg_cli.engines.torch.runs.noted import NotedNumbers, is_number
 
-__all__ = ["StepsTaken"]
+__all__ = ["StepsTaken", "without_gradient"]
+
+_MOST_NAMES = 6
+
+
+def without_gradient(optimizers: Iterable[Any], names: Names) -> str:
+    """The parameters that a step has left as they were, for want of a gradient; empty: none.
+
+    Args:
+        optimizers: that have made the step.
+        names: of the parameters.
+    """
+    with contained, unobserved():  # a class of the program's own may do anything when it is asked
+        groups = (group for optimizer in optimizers for group in optimizer.param_groups)
+        owned = {id(each): each for group in groups for each in group["params"]}
+        missing = {key for key, each in owned.items() if each.grad is None}
+        if not missing or len(missing) == len(owned):  # all: they were thrown away since
+            return ""
+        found = [leaf.name for tensor, leaf in names.tensors() if id(tensor) in missing]
+        shown = ", ".join(found[:_MOST_NAMES]) + ", …" * (len(found) > _MOST_NAMES)
+        return f"{shown or 'parameters of no module'} ({len(missing)} of {len(owned)} parameters)"
+    return ""
 
 
 class StepsTaken:
