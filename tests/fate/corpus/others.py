@@ -245,7 +245,7 @@ from jax import export
 exported = export.export(jax.jit(lambda x: jnp.cos(x).sum()))(jax.ShapeDtypeStruct((3,), "float32"))
 print(exported.in_avals, export.deserialize(exported.serialize()).call(jnp.ones(3)).item())
 
-#%% jax_exported_to_a_file # differs in batch never nonfinite detach keep digest check mortem pty listen: JAX writes the stack into it, from the launcher on
+#%% jax_exported_to_a_file # differs in batch never nonfinite detach keep digest check precision mortem pty listen: JAX writes the stack into it, from the launcher on
 import jax
 from jax import export
 with open("model.bin", "wb") as file:

@@ -460,7 +460,7 @@ def helper(m):
     return m(torch.ones(1))
 show(helper(nn.Sequential(Look(), Look())))
 
-#%% traceback_of_the_program # differs in batch never nonfinite detach keep digest check mortem pty track listen: a traceback that the program prints has frames of the debugger
+#%% traceback_of_the_program # differs in batch never nonfinite detach keep digest check precision mortem pty track listen: a traceback that the program prints has frames of the debugger
 import traceback
 class Bad(nn.Module):
     def forward(self, x):

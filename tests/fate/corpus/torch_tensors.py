@@ -312,7 +312,7 @@ print(pointers == [p.data_ptr() for p in model.parameters()], [p.untyped_storage
 loss = model(torch.ones(1, 3))
 print(loss.grad_fn.name(), loss.grad_fn.next_functions[0][0].name(), loss._version, sys.getrefcount(loss))
 
-#%% notes_at_nodes # differs in never nonfinite keep digest check mortem pty track: a key of ours in the metadata says that somebody waits for the node
+#%% notes_at_nodes # differs in never nonfinite keep digest check precision mortem pty track: a key of ours in the metadata says that somebody waits for the node
 model = Net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 train(model, optimizer)
@@ -454,7 +454,7 @@ y = Cube.apply(InPlace.apply(x * 1), 3)
 y.sum().backward()
 show(y, x.grad)
 
-#%% custom_ops # differs in never nonfinite keep digest check mortem pty: the version of what a custom op has written counts one less in a run that is watched
+#%% custom_ops # differs in never nonfinite keep digest check precision mortem pty: the version of what a custom op has written counts one less in a run that is watched
 @torch.library.custom_op("fate::double", mutates_args=())
 def double(x: torch.Tensor) -> torch.Tensor:
     print("called", x.requires_grad)

@@ -105,8 +105,12 @@ class PrecisionGate:
         write_kept(self._keep, self._kept, self._targets[0], dump, self._traits)
 
     def status(self, runs: int) -> int:
-        """What the program ends with, if it hasn't failed itself: 1 where no run was measured."""
-        return int(not self._study.runs)
+        """What the program ends with, if it hasn't failed itself: 1 where it had no run.
+
+        Args:
+            runs: that were seen.
+        """
+        return int(not runs)
 
     def finish(self, runs: int) -> None:
         """The program is at its end.

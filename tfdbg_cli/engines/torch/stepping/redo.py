@@ -61,23 +61,24 @@ def _redo_op(
         return _dropout(record, given, made) if facts.overload == _DROPOUT else None
     if len(given) != len(record.inputs):
         raise CannotRedo("its inputs aren't known")
-    tensors = [
-        _tensor(value, output.dtype, output.device, is_wide)
-        for value, output in zip(given, record.inputs, strict=True)
-    ]
-    args, kwargs = _call(op, record, tensors)
-    try:
-        with apart(fresh=True), quiet(), torch.no_grad():
+    # No mode of the program's sees any of it, nor that tensors are made of arrays.
+    with apart(fresh=True), quiet(), torch.no_grad():
+        tensors = [
+            _tensor(value, output.dtype, output.device, is_wide)
+            for value, output in zip(given, record.inputs, strict=True)
+        ]
+        args, kwargs = _call(op, record, tensors)
+        try:
             result = getattr(op, KERNEL, op)(*args, **kwargs)
-    except Exception as error:
-        raise CannotRedo(f"it refuses these values: {type(error).__name__}") from error
-    found = list(flat(result))
-    returned = {id(each) for each in found}
-    written = flat(facts.written(args, kwargs))
-    found += [each for each in written if id(each) not in returned]
-    if len(found) < len(record.outputs):
-        raise CannotRedo("it gives something else now")
-    arrays = [to_numpy(each) for each in found[: len(record.outputs)]]
+        except Exception as error:
+            raise CannotRedo(f"it refuses these values: {type(error).__name__}") from error
+        found = list(flat(result))
+        returned = {id(each) for each in found}
+        written = flat(facts.written(args, kwargs))
+        found += [each for each in written if id(each) not in returned]
+        if len(found) < len(record.outputs):
+            raise CannotRedo("it gives something else now")
+        arrays = [to_numpy(each) for each in found[: len(record.outputs)]]
     return [each for each in arrays if isinstance(each, np.ndarray)]
 
 
