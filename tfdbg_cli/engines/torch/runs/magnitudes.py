@@ -80,8 +80,9 @@ class Sizes:
             with quiet():
                 self._whole_output(module, output)
             return
-        for size in largest_unseen([tensor for _, tensor in tensors_in("", output)]) or ():
-            self.note(OUTPUT, module, size)
+        with quiet():
+            for size in largest_unseen([tensor for _, tensor in tensors_in("", output)]) or ():
+                self.note(OUTPUT, module, size)
 
     def _whole_output(self, module: Any, output: torch.Tensor) -> None:
         """Of one tensor; a container often returns the one that its last part has returned."""
@@ -95,11 +96,14 @@ class Sizes:
 
     def gradients(self) -> None:
         """Measure the gradients of parameters that are on a CPU; a backward pass is over."""
-        pairs = [(each, each.grad) for each in self._parameters()] if self.is_due else []
-        told = [(each, gradient) for each, gradient in pairs if gradient is not None]
-        found = largest_unseen([gradient for _, gradient in told]) or ()
-        for (parameter, _), size in zip(told, found, strict=False):
-            self.note(GRADIENT, parameter, size)
+        if not self.is_due:
+            return
+        with quiet():  # a class or a mode of the program's is asked nothing
+            pairs = [(each, each.grad) for each in self._parameters()]
+            told = [(each, gradient) for each, gradient in pairs if gradient is not None]
+            found = largest_unseen([gradient for _, gradient in told]) or ()
+            for (parameter, _), size in zip(told, found, strict=False):
+                self.note(GRADIENT, parameter, size)
 
     def row(self) -> tuple[Sequence[Measured], Iterable[float]]:
         """See `Magnitudes.row`."""
