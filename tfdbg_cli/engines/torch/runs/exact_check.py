@@ -100,8 +100,10 @@ def largest_unseen(tensors: Sequence[torch.Tensor]) -> list[float] | None:
 def _largest(tensors: Sequence[torch.Tensor]) -> list[float] | None:
     found = []
     for tensor in tensors:
+        if type(tensor) not in PLAIN or access(tensor) is not _HOST:
+            return None
         dtype = tensor.dtype
-        if access(tensor) is not _HOST or dtype not in REAL or not tensor.numel():
+        if dtype not in REAL or not tensor.numel():
             return None
         if dtype in _WHOLE and tensor.numel() > _LONG:
             low, high = tensor.amin().item(), tensor.amax().item()

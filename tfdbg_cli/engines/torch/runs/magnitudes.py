@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.series.history import GRADIENT, OUTPUT, Measured
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import tensors_in
@@ -77,10 +78,10 @@ class Sizes:
         if not self.is_due or output is None:
             return
         if isinstance(output, torch.Tensor):
-            with quiet():
+            with contained, quiet():
                 self._whole_output(module, output)
             return
-        with quiet():
+        with contained, quiet():
             for size in largest_unseen([tensor for _, tensor in tensors_in("", output)]) or ():
                 self.note(OUTPUT, module, size)
 
@@ -98,7 +99,7 @@ class Sizes:
         """Measure the gradients of parameters that are on a CPU; a backward pass is over."""
         if not self.is_due:
             return
-        with quiet():  # a class or a mode of the program's is asked nothing
+        with contained, quiet():  # a class or a mode of the program's is asked nothing
             pairs = [(each, each.grad) for each in self._parameters()]
             told = [(each, gradient) for each, gradient in pairs if gradient is not None]
             found = largest_unseen([gradient for _, gradient in told]) or ()
