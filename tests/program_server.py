@@ -37,9 +37,22 @@ _DEBUGGER = (
     "tfdbg_cli.ui.plain",
 )
 
-__all__ = ["BothWays", "Done", "Programs", "environment", "shared"]
+__all__ = ["BothWays", "Done", "Programs", "debugger_in", "environment", "shared"]
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def debugger_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``python -m tfdbg_cli ARGUMENTS`` as a process of its own, with settings in its folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "tfdbg_cli", *arguments],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+    )
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -1,12 +1,9 @@
 """What the codes of quantized tensors stand for, by ``pt`` and the filter ``clipped``."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from examples_kit import needs
-from program_server import environment
+from program_server import debugger_in
 
 TORCH = """
 import torch
@@ -19,15 +16,7 @@ with tfdbg_cli.run():
 
 
 def debugged(folder, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-m", "tfdbg_cli", "--batch", "-c", "run", *arguments],
-        cwd=folder,
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    done = debugger_in(folder, "--batch", "-c", "run", *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from examples_kit import needs
-from program_server import environment
+from program_server import debugger_in, environment
 
 FOLDER = Path(__file__).parent
 PROGRAM = FOLDER / "transformer.py"
@@ -59,16 +59,16 @@ PROGRAMS = {
 }
 
 
+ENGINES = [
+    "numpy",
+    pytest.param("tensorflow", marks=needs("tensorflow")),
+    pytest.param("sessions", marks=needs("tensorflow")),
+    pytest.param("jax", marks=needs("jax")),
+]
+
+
 def debugged(folder, *arguments, program=PROGRAM):
-    done = subprocess.run(
-        [sys.executable, "-m", "tfdbg_cli", *arguments, *([str(program)] if program else [])],
-        cwd=folder,
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        check=False,
-    )
+    done = debugger_in(folder, *arguments, *([str(program)] if program else []))
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
@@ -81,15 +81,7 @@ def _is_row(line):
     return line.startswith('{"name"')
 
 
-@pytest.mark.parametrize(
-    "engine",
-    [
-        "numpy",
-        pytest.param("tensorflow", marks=needs("tensorflow")),
-        pytest.param("sessions", marks=needs("tensorflow")),
-        pytest.param("jax", marks=needs("jax")),
-    ],
-)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_tells_what_overflows(engine, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(PROGRAMS[engine]))
@@ -113,16 +105,7 @@ def test_every_engine_tells_what_overflows(engine, tmp_path):
     assert all(name in keep.read_text() for name in bad if "gradients" not in name)
 
 
-@pytest.mark.parametrize(
-    "engine",
-    [
-        "numpy",
-        pytest.param("tensorflow", marks=needs("tensorflow")),
-        pytest.param("sessions", marks=needs("tensorflow")),
-        pytest.param("jax", marks=needs("jax")),
-        pytest.param("torch", marks=needs("torch")),
-    ],
-)
+@pytest.mark.parametrize("engine", [*ENGINES, pytest.param("torch", marks=needs("torch"))])
 def test_without_rounding_a_run_computed_again_is_the_run(engine, tmp_path):
     program = PROGRAM if engine == "torch" else tmp_path / "program.py"
     if engine != "torch":

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from examples_kit import needs
-from program_server import environment
+from program_server import debugger_in, environment
 
 # Each prints a loss a step; step 2 is the bad one. The loss and the gradient's norm are printed.
 PROGRAMS = {
@@ -185,17 +185,7 @@ def test_a_remedy_of_ones_own(tmp_path: Path) -> None:
     )
     lines = PROGRAMS["numpy"].strip("\n").splitlines()
     (tmp_path / "train.py").write_text("\n".join(each[8:] for each in lines))
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "tfdbg_cli", "--batch", "--filters", "mine.py"),
-            *("-c", "run -f", "-c", "fix 1", "train.py"),
-        ],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    commands = ("-c", "run -f", "-c", "fix 1")
+    done = debugger_in(tmp_path, "--batch", "--filters", "mine.py", *commands, "train.py")
     assert "Then:   clean" in done.stdout, done.stderr
     assert '+loss = tf.reduce_mean(tf.log(tf.softplus(p)), name="loss")' in done.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 from causes_kit import write_cases
 from examples_kit import needs
-from program_server import environment
+from program_server import debugger_in
 
 sys.path.insert(0, str(Path(__file__).parent))
 from table import ENGINES, program_of
@@ -96,16 +95,8 @@ def test_an_op_computed_again_gives_the_same(engine: str, tmp_path: Path) -> Non
 
 def redone(program: Path) -> list[tuple[int, int]]:
     """How many ops of each run were computed again, and how many there are."""
-    command = [sys.executable, "-m", "tfdbg_cli", "--batch", "--filters", str(FILTER)]
-    done = subprocess.run(
-        [*command, "-c", "run -f redone", str(program)],
-        cwd=program.parent,
-        env=environment(program.parent),
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    options = ("--batch", "--filters", str(FILTER), "-c", "run -f redone")
+    done = debugger_in(program.parent, *options, str(program))
     assert "Traceback" not in done.stderr, done.stderr
     assert not re.findall(r"^other .*$", done.stderr, re.M)
     return [(int(a), int(b)) for a, b in re.findall(r"^redone (\d+) of (\d+)$", done.stderr, re.M)]
