@@ -32,6 +32,11 @@ class CallbackResults:
         """One call is over."""
         self._made.setdefault(id(callback), []).append(result)
 
+    @property
+    def has_any(self) -> bool:
+        """Whether there was a call."""
+        return bool(self._made)
+
     def copy(self) -> CallbackResults:
         """To be taken from once more."""
         made = CallbackResults()

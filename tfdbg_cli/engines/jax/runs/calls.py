@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
-from jax import numpy as jnp
 
-from tfdbg_cli.common.memory import spare_memory
+from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.replay import CallbackResults
 from tfdbg_cli.engines.jax.plans.values import is_key, is_spread
@@ -22,7 +22,6 @@ from tfdbg_cli.engines.jax.private import (
     array_of_ref,
     distributed_state,
     donated,
-    is_committed,
     is_ref,
     new_ref,
     result_tree,
@@ -31,11 +30,13 @@ from tfdbg_cli.engines.jax.private import (
     writes_to_arguments,
 )
 from tfdbg_cli.engines.jax.ranks import AllProcesses
+from tfdbg_cli.engines.jax.runs.copies import copied_arrays, spare_bytes
+from tfdbg_cli.engines.jax.runs.earlier import EarlierState, EarlierStates
 from tfdbg_cli.engines.jax.runs.owners import hides_names, names_of_arrays
 from tfdbg_cli.engines.kit.sites import argument_names
 from tfdbg_cli.engines.kit.stacks import call_frame, take
 
-__all__ = ["Call", "FunctionCall", "JaxprCall", "Leaf", "copied_arrays", "leaves_of", "title_of"]
+__all__ = ["Call", "FunctionCall", "JaxprCall", "Leaf", "leaves_of", "title_of"]
 
 
 # How many calls there were of each function: they are the same calls in all processes.
@@ -75,6 +76,7 @@ class Call(ABC):
         written: what the mutable arrays that it gets hold after it, by their paths.
         seconds: how long it took until it returned, tracing and compiling included.
         is_fine: nothing bad is in what it has returned; ``None``: nobody has looked.
+        replayed: how what it got was computed again; empty: it is there, or was copied.
         lost: why some of what it got isn't there afterwards; empty: all is.
     """
 
@@ -95,6 +97,7 @@ class Call(ABC):
         self.written: dict[str, Any] = {}
         self.seconds = 0.0
         self.is_fine: bool | None = None
+        self.replayed = ""
         self.lost = ""
         self._stack = take(call_frame(sys._getframe(1)), None, None)
 
@@ -127,13 +130,17 @@ class Call(ABC):
         """The arrays that it gets."""
 
     @abstractmethod
-    def keep(self) -> None:
-        """Let what it gets be there afterwards: arrays that it may write over are copied."""
+    def keep(self, states: EarlierStates | None = None) -> None:
+        """Let what it gets be there afterwards: arrays that it may write over are copied.
+
+        Args:
+            states: take the place of copies that would be large; see `recall`.
+        """
 
     def _copied(self, tree: Any) -> Any:
         """A copy, if it takes no more than a quarter of the memory that is left."""
         size = sum(getattr(each, "nbytes", 0) for each in jax.tree.leaves(tree) if not is_key(each))
-        spare = _spare(size)
+        spare = spare_bytes(size)
         if size <= spare // 4:
             return copied_arrays(tree)
         self.lost = (
@@ -142,6 +149,9 @@ class Call(ABC):
             "be replayed"
         )
         return tree
+
+    def recall(self) -> None:
+        """Compute again what it got, where that wasn't copied."""
 
     def done(self) -> None:
         """It is over: what it has written to is looked at before others write to it."""
@@ -230,19 +240,29 @@ class FunctionCall(Call):
     Args:
         function: it.
         args, kwargs: what it gets.
+        plain: calls it past whoever debugs.
     """
 
-    def __init__(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        function: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        plain: Callable[..., Any] | None = None,
+    ) -> None:
         super().__init__(title_of(function))
         self.function = function
         self.hides_names = hides_names(wrapped(function))
         self._given: tuple[Sequence[Any], Mapping[str, Any]] = (args, kwargs)
+        self._plain = plain
         self._traced: Any = None
+        self._earlier: EarlierState | None = None
+        self._states: EarlierStates | None = None
 
     def inputs(self) -> list[Leaf]:
         return leaves_of(self.function, *self._given)
 
-    def keep(self) -> None:
+    def keep(self, states: EarlierStates | None = None) -> None:
         positions, names = donated(self.function)
         given = self.inputs()
         if not positions and not names:
@@ -253,12 +273,57 @@ class FunctionCall(Call):
             {at: value for at, value in enumerate(args) if at in positions},
             {key: value for key, value in kwargs.items() if key in names},
         )
+        if states is not None and self._plain is not None:
+            self._earlier = states.begin(self.function, self._given, chosen)
+            if self._earlier is not None:
+                self._states = states
+                self.leaves = [_kept(leaf) for leaf in given]
+                return
         copied, named = self._copied(chosen)
         self._given = [copied.get(at, v) for at, v in enumerate(args)], {**kwargs, **named}
+        self._take(given)
+
+    def _take(self, given: Sequence[Leaf]) -> None:
+        """Its arguments are other arrays than those that the program has given."""
         self.leaves = [
-            _kept(leaf)._replace(original=before.value)
+            _kept(leaf)._replace(original=before.original)
             for leaf, before in zip(self.inputs(), given, strict=True)
         ]
+
+    def done(self) -> None:
+        super().done()
+        if self._states is None:
+            return
+        # What it calls would be called once more.
+        if self.error is not None or self.callbacks.has_any or self.jaxpr.effects:
+            self._states.refuse(self.function)
+        else:
+            self._states.end(self.function, self.outputs)
+
+    def recall(self) -> None:
+        earlier, self._earlier = self._earlier, None
+        if earlier is None:
+            return
+        assert self._plain is not None
+        spare = spare_bytes(earlier.chain.size)
+        try:
+            if earlier.chain.size > spare // 2:
+                raise LookupError(f"they take more than half of the {spare:,} bytes that are free")
+            self._given = earlier.compute(self._plain, self.title)
+        except Exception as error:
+            pass_on(error)
+            self.lost = (
+                f"{self.title} has overwritten its arguments (donate_argnums), and they can't be "
+                f"computed again: {one_line(error)}"
+            )
+            return
+        self._take(self.leaves)
+        before = earlier.until - 1
+        since = f" of {before} calls earlier were read from disk, and these calls were made again"
+        self.replayed = (
+            f"{self.title} has overwritten its arguments (donate_argnums): those"
+            f"{since if before else ' were read from disk'}"
+        )
 
     @property
     def jaxpr(self) -> Any:
@@ -280,6 +345,7 @@ class FunctionCall(Call):
     def forget(self) -> None:
         super().forget()
         self._given = ((), {})
+        self._earlier = None
 
 
 class JaxprCall(Call):
@@ -309,7 +375,7 @@ class JaxprCall(Call):
             for at, (name, value) in enumerate(zip(names, self._values, strict=False))
         ]
 
-    def keep(self) -> None:
+    def keep(self, states: EarlierStates | None = None) -> None:
         if self._is_donated:
             self._values = self._copied(list(self._values))
         self.leaves = [_kept(leaf) for leaf in self.inputs()]
@@ -380,47 +446,3 @@ def _parameter_names(function: Callable[..., Any], args: Sequence[Any]) -> list[
     found = argument_names(function, (*marks,), {})
     by_mark = {id(value): name for name, value in found.items()}
     return [by_mark.get(id(mark), f"args[{at}]") for at, mark in enumerate(marks)]
-
-
-def _spare(size: int) -> int:
-    """Bytes that are left where arrays are; a large number if nobody knows."""
-    devices = jax.local_devices()
-    stats = [found for each in devices if (found := each.memory_stats()) is not None]
-    left = [each["bytes_limit"] - each["bytes_in_use"] for each in stats if "bytes_limit" in each]
-    return min(left, default=spare_memory(4 * size))
-
-
-def copied_arrays(tree: Any) -> Any:
-    """A tree whose arrays are copies of another one's; what was one array is one again."""
-    with jax.debug_nans(False), jax.debug_infs(False):  # what is bad is copied as it is
-        return _copied(tree)
-
-
-def _copied(tree: Any) -> Any:
-    leaves, structure = jax.tree.flatten(tree)
-    arrays = {id(leaf): leaf for leaf in leaves if isinstance(leaf, jax.Array)}
-    copies: dict[int, Any] = {}
-    together: dict[Any, list[Any]] = {}
-    for each in arrays.values():
-        if is_key(each) or len(each.devices()) != 1:
-            copies[id(each)] = _copy(each)
-        else:  # one by one they take ten times as long
-            together.setdefault((each.sharding, is_committed(each)), []).append(each)
-    for several in together.values():
-        copies.update(zip(map(id, several), _copy_all(several), strict=True))
-    return jax.tree.unflatten(structure, [copies.get(id(leaf), leaf) for leaf in leaves])
-
-
-@jax.jit
-def _copy_all(arrays: Sequence[Any]) -> list[Any]:
-    return [jnp.copy(each) for each in arrays]
-
-
-def _copy(array: Any) -> Any:
-    if is_spread(array):  # nobody else may copy it now
-        parts = _copied([shard.data for shard in array.addressable_shards])
-        return jax.make_array_from_single_device_arrays(array.shape, array.sharding, parts)
-    if is_key(array):
-        data = jnp.copy(jax.random.key_data(array))
-        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
-    return jnp.copy(array)

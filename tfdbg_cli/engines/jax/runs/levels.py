@@ -89,6 +89,9 @@ class Replayed:
 
     def add(self, call: Call) -> None:
         """Do one more call."""
+        call.recall()
+        if call.replayed:
+            self.notes.append(("Arguments", call.replayed))
         closed = call.jaxpr
         if not call.can_be_replayed():
             text = call.lost or (
@@ -267,6 +270,8 @@ class ReplayLevel(CaptureLevel):
 
     level = FULL
     names_late = True
+    #: What calls write over is computed again if it is asked for, and not copied.
+    recomputes = False
 
     def __init__(self, watch: Watch) -> None:
         super().__init__(watch)
@@ -352,6 +357,7 @@ class OutputsLevel(ReplayLevel):
     """What calls return; where something of it is bad they are done once more, op by op."""
 
     level = OUTPUTS
+    recomputes = True
 
     def finish(self, error: BaseException | None) -> Capture:
         if error is not None or not self.is_fine():

@@ -40,6 +40,7 @@ class OpsLevel(OutputsLevel):
     """
 
     level = OPS
+    recomputes = False  # twins get what calls got at once
 
     def __init__(self, watch: Watch, twins: Twins[Twin], in_place: InPlace | None = None) -> None:
         super().__init__(watch)

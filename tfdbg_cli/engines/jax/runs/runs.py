@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import threading
 import time
@@ -27,6 +28,7 @@ from tfdbg_cli.engines.jax.private import (
     wrapped,
 )
 from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall, JaxprCall, Leaf
+from tfdbg_cli.engines.jax.runs.earlier import EarlierStates
 from tfdbg_cli.engines.jax.runs.errors import show_errors_program_only
 from tfdbg_cli.engines.jax.runs.in_place import InPlace
 from tfdbg_cli.engines.jax.runs.levels import OUTPUTS, OutputsLevel, ReplayLevel
@@ -58,11 +60,15 @@ class JaxRuns(RunLife[OpenRun]):
         super().__init__(program, policy)
         self._kinds: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._own = threading.local()
+        self._states = EarlierStates()
         self._inside: Call | None = None
         #: Takes calls that somebody goes through.
         self._trap: Trap | None = None
         #: Operations outside of any run, since the last one.
         self._outside = self._outside_before = 0
+
+    def settle(self) -> None:
+        self._states.clear()  # nobody waits
 
     def is_framework_error(self, error: BaseException) -> bool:
         """Whether it is one of JAX's own classes, of a computation or of tracing it."""
@@ -105,7 +111,8 @@ class JaxRuns(RunLife[OpenRun]):
             is_program_function, function, lambda: wrapped(function) is not None
         ):
             return plain(function, *args, **kwargs)
-        call = self._made(lambda: FunctionCall(function, args, kwargs))
+        again = functools.partial(plain, function)
+        call = self._made(lambda: FunctionCall(function, args, kwargs, again))
         return self._watched(call, function, lambda: plain(function, *args, **kwargs))
 
     def call_jaxpr(
@@ -191,6 +198,8 @@ class JaxRuns(RunLife[OpenRun]):
             return plain()
         if run.watcher is not None:
             self._before(call)
+        else:
+            self._states.clear()
         self._inside = call
         began = time.perf_counter()
         try:
@@ -268,7 +277,9 @@ class JaxRuns(RunLife[OpenRun]):
 
     @contained
     def _before(self, call: Call) -> None:
-        call.keep()
+        watcher = self.watcher
+        recomputes = isinstance(watcher, ReplayLevel) and watcher.recomputes
+        call.keep(self._states if recomputes else None)
 
     @contained
     def _after(self, call: Call) -> None:
