@@ -34,7 +34,7 @@ class Session(BaseDebugWrapperSession):
         return OnRunStartResponse(OnRunStartAction.DEBUG_RUN, watch=watch)
 
     def on_run_end(self, request):
-        assert not request.filter_passed
+        assert not request.capture.filter_passed
         self.seen += 1
         return OnRunEndResponse()
 

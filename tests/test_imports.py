@@ -106,6 +106,23 @@ def test_rooms_import_downwards_only():
     )
 
 
+#: Within sessions/: what directs runs is above all else, and above it the original's API.
+ABOVE = {
+    "director": ("wrappers",),
+    **dict.fromkeys(("ranks", "debugger"), ("director", "wrappers")),
+}
+
+
+def test_what_directs_runs_knows_nothing_of_the_api_of_the_original():
+    nothing(
+        f"{path} must not import {module}"
+        for below, above in ABOVE.items()
+        for path in (ROOT / "sessions" / below).glob("*.py")
+        for module in imports_of(path)
+        if module.startswith(tuple(f"tfdbg_cli.sessions.{room}." for room in above))
+    )
+
+
 def test_the_root_holds_no_rooms_of_one_file():
     files = {path.name for path in ROOT.iterdir() if path.is_file()}
     assert files == {"__init__.py", "__main__.py", "py.typed"}
@@ -164,7 +181,10 @@ CORE = {
 }
 #: What is about TensorFlow's own formats and API: its dumps, its protos, its class of values that
 #: are no arrays (which the filters of programs ask for), and its ways of calling its debugger.
-ABOUT_TENSORFLOW = ("dumps/tfdbg_dir/", "dumps/proto/", "dumps/datum.py", "sessions/compat/")
+ABOUT_TENSORFLOW = (
+    *("dumps/tfdbg_dir/", "dumps/proto/", "dumps/datum.py"),
+    *(f"sessions/wrappers/{name}.py" for name in ("watch_options", "debug_ops", "grpc_look")),
+)
 
 
 def is_core(path):

@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from tfdbg_cli.front.here import (
         here as here,
     )
-    from tfdbg_cli.sessions.compat.node_stepper import (
+    from tfdbg_cli.sessions.wrappers.node_stepper import (
         NodeStepper as NodeStepper,
     )
-    from tfdbg_cli.sessions.compat.watch_options import (
+    from tfdbg_cli.sessions.wrappers.watch_options import (
         add_debug_tensor_watch as add_debug_tensor_watch,
         watch_graph as watch_graph,
         watch_graph_with_blacklists as watch_graph_with_blacklists,
@@ -137,8 +137,8 @@ _HOMES = {
     "tfdbg_cli.sessions.wrappers.grpc_wrapper": "GrpcDebugWrapperSession",
     "tfdbg_cli.sessions.wrappers.hooks": "DumpingDebugHook GrpcDebugHook LocalCLIDebugHook",
     "tfdbg_cli.sessions.wrappers.local_cli": "LocalCLIDebugWrapperSession",
-    "tfdbg_cli.sessions.compat.node_stepper": "NodeStepper",
-    "tfdbg_cli.sessions.compat.watch_options": (
+    "tfdbg_cli.sessions.wrappers.node_stepper": "NodeStepper",
+    "tfdbg_cli.sessions.wrappers.watch_options": (
         "add_debug_tensor_watch watch_graph watch_graph_with_blacklists watch_graph_with_denylists"
     ),
     "tfdbg_cli.tracing.api": "runs trace",

@@ -90,7 +90,7 @@ def _look(options: argparse.Namespace, debugger: Debugger) -> int:
 
 def _receive(address: str, debugger: Debugger) -> int:
     from tfdbg_cli.net.address import parse_address
-    from tfdbg_cli.sessions.compat.grpc_look import look_at_runs
+    from tfdbg_cli.sessions.wrappers.grpc_look import look_at_runs
 
     try:
         look_at_runs(parse_address(address), debugger)

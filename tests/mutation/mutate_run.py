@@ -34,8 +34,8 @@ ROOMS = (
     "commands/tensors",
     "commands/stepper",
     "engines/numpy/stepping",
-    "sessions/wrappers/stepping.py",
-    "sessions/compat/node_stepper.py",
+    "sessions/director/stepping.py",
+    "sessions/wrappers/node_stepper.py",
 )
 #: The tests that may tell: those that need no framework and no terminal, and start no programs.
 SELECT = "not tensorflow and not torch and not jax and not onnx and not tty and not slow"

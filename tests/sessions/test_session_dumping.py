@@ -17,7 +17,7 @@ from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import list_runs
 from tfdbg_cli.engines import numpy as np_engine
-from tfdbg_cli.sessions.compat.debug_ops import apply_debug_ops, parse_debug_op
+from tfdbg_cli.sessions.wrappers.debug_ops import apply_debug_ops, parse_debug_op
 from tfdbg_cli.sessions.wrappers.run_folders import DISK_LIMIT
 
 ROOT = Path(__file__).parents[2]

@@ -22,7 +22,7 @@ from tfdbg_cli.sessions.wrappers.framework import (
     OnSessionInitResponse,
     WatchOptions,
 )
-from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession, wrapper_of
+from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession, host_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -168,8 +168,8 @@ def test_one_debugger_for_several_sessions(session):
     ui = Script("run -t 2")
     debugger = make_debugger(ui)
     other = tf.Session()
-    first, second = wrapper_of(debugger, session), wrapper_of(debugger, other)
-    assert wrapper_of(debugger, session) is first is not second
+    first, second = host_of(debugger, session), host_of(debugger, other)
+    assert host_of(debugger, session) is first is not second
     y = tf.negative(tf.constant(1.0), name="y")
     first.run(y)
     second.run(y)
@@ -207,7 +207,7 @@ class Recorder(BaseDebugWrapperSession):
         return OnRunEndResponse()
 
 
-def test_a_wrapper_of_ones_own_sees_every_run(session):
+def test_a_host_of_ones_own_sees_every_run(session):
     x = tf.placeholder(tf.float32, [], name="x")
     y = tf.log(x, name="y")
     sess = Recorder(session)

@@ -21,7 +21,7 @@ from tfdbg_cli.filters.registry import load_filters
 from tfdbg_cli.front import offline_analyzer
 from tfdbg_cli.sessions.offline.look import look
 from tfdbg_cli.sessions.offline.survey import Survey
-from tfdbg_cli.sessions.wrappers.local_cli import wrapper_of
+from tfdbg_cli.sessions.wrappers.local_cli import host_of
 
 COMMANDS = ["lt", "pt -s y:0", "ni -a -d -t y", "li -r y", "lo x", "ri", "eval `y:0`+1", "ls"]
 
@@ -349,7 +349,7 @@ def test_the_filter_that_a_run_was_kept_for_is_named(tmp_path):
         ui = Script(["run -f large"])
         debugger = make_debugger(ui, keep_dumps=True, dump_root=str(tmp_path / "root"))
         load_filters(str(tmp_path / "mine.py"), debugger.filters)
-        sess = wrapper_of(debugger, session)
+        sess = host_of(debugger, session)
         sess.run(tf.identity(x), {x: 1.0})
         sess.run(tf.identity(x), {x: 2.0})
     assert open_dump(tmp_path / "root").run_info().filter_name == "large"

@@ -105,7 +105,7 @@ class Tracer:
         What was overridden there is so for the block and the rest of the run. Steps that were done
         there are done.
         """
-        from tfdbg_cli.sessions.wrappers.stepping import breakpoint_in
+        from tfdbg_cli.sessions.director.stepping import breakpoint_in
 
         drive = self._drive()
         drive.settle()

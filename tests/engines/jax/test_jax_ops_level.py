@@ -189,7 +189,7 @@ def test_it_says_so_where_only_what_xla_made_of_it_is_bad(monkeypatch):
     gaps, plainly = [], engine_contract._Host.on_run_end
 
     def on_run_end(host, request):
-        gaps.append(request.gap)
+        gaps.append(request.capture.gap)
         return plainly(host, request)
 
     monkeypatch.setattr(engine_contract._Host, "on_run_end", on_run_end)

@@ -104,7 +104,7 @@ def test_what_has_no_room_in_16_bits_is_found_behind_the_next_op(as_set, last):
     with debugged(session, Watch(filter_name="has_inf_or_nan")) as ends:
         session.run(None, {"x": np.float16([3])})
         session.run(None, {"x": np.float16([300])})
-    assert [end.filter_passed for end in ends] == [False, None]
+    assert [end.capture.filter_passed for end in ends] == [False, None]
 
 
 LOG = """g (float[N] x) => (float[N] y) {
@@ -140,7 +140,7 @@ def test_the_program_gets_the_twins_results_where_it_wants_them(as_set, tmp_path
         session.run(None, {"x": np.float32([0, 5])})
     assert clean.tolist() == expected.tolist()
     assert bad.tolist() == [0, expected[1]]
-    assert [end.filter_passed for end in ends] == [False if waits else None, None, None]
+    assert [end.capture.filter_passed for end in ends] == [False if waits else None, None, None]
     for end in ends[1:]:
         (datum,) = end.dump.by_tensor("log:0")
         assert end.dump.value(datum)[0] == -np.inf
@@ -159,7 +159,7 @@ def test_runs_are_the_twins_once_it_has_given_the_same(as_set):
         other = session.run(None, {"x": np.float32([1, 2, 3])})[0]
     assert [each.tobytes() for each in found] == [each.tobytes() for each in expected]
     assert other.tolist() == session.run(None, {"x": np.float32([1, 2, 3])})[0].tolist()
-    assert [end.filter_passed for end in ends] == [False] * 9 + [None, False]
+    assert [end.capture.filter_passed for end in ends] == [False] * 9 + [None, False]
     (datum,) = ends[9].dump.by_tensor("log:0")
     assert ends[9].dump.value(datum)[0] == -np.inf
 
@@ -220,4 +220,4 @@ def test_twins_share_the_file_of_large_initializers(as_set, monkeypatch, tmp_pat
         (datum,) = ends[1].dump.by_tensor("p:0")
         assert ends[1].dump.value(datum)[0, 0] == -64
         assert len(list(tmp_path.iterdir())) == 1
-    assert [end.filter_passed for end in ends] == [False, None]
+    assert [end.capture.filter_passed for end in ends] == [False, None]

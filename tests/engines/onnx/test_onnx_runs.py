@@ -122,7 +122,7 @@ def test_waiting_looks_at_outputs_and_shows_all_at_a_hit():
     with debugged(session, Watch(filter_name="has_inf_or_nan")) as ends:
         session.run(None, {"x": ONES})
         session.run(None, {"x": ZEROS})
-    assert [end.filter_passed for end in ends] == [False, None]
+    assert [end.capture.filter_passed for end in ends] == [False, None]
     assert ends[0].dump is None
     assert value(ends[1], "log:0").tolist() == [-np.inf, -np.inf]
 

@@ -94,8 +94,8 @@ class Waiting(Collector):
         return self.watch["watch"]
 
     def on_run_end(self, request):
-        if request.dump is None and self.looks and request.make_dump is not None:
-            request.dump = request.make_dump()
+        if request.dump is None and self.looks and request.capture.make_dump is not None:
+            request.capture.dump = request.capture.make_dump()
         self.dumps.append(None if request.dump is None else told(request.dump))
         return OnRunEndResponse()
 

@@ -61,7 +61,7 @@ class Program:
         self._is_told_of_forks = False
         self._asked: RunHost | None = None
         #: Where a debugger keeps its wrapper of this; they live and die together.
-        self._tfdbg_wrapper: Any = None
+        self._tfdbg_host: Any = None
 
     def value(self, name: str) -> Any:
         """The value of a setting, now."""

@@ -1,1 +1,1 @@
-"""Wrapper sessions and hooks: the life of a debugged run, and its two stops."""
+"""The original's API: wrapper sessions, hooks and steppers, which ask a run director."""

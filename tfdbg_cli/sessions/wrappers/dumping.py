@@ -9,7 +9,7 @@ from typing import Any
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
-from tfdbg_cli.sessions.compat.debug_ops import DebugOp, apply_debug_ops, parse_debug_op
+from tfdbg_cli.sessions.wrappers.debug_ops import DebugOp, apply_debug_ops, parse_debug_op
 from tfdbg_cli.sessions.wrappers.framework import BaseDebugWrapperSession
 from tfdbg_cli.sessions.wrappers.requests import (
     OnRunEndRequest,
@@ -192,7 +192,7 @@ class DumpingDebugWrapperSession(NonInteractiveDebugWrapperSession):
         """Write the run's tensors."""
         response, dump = request.run_start_response, request.dump
         if isinstance(response, _Dumping) and dump is not None:
-            request.dump = None
+            request.capture.dump = None
             self._write(dump, response)
         return OnRunEndResponse()
 

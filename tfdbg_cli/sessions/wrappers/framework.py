@@ -16,7 +16,7 @@ from typing import Any, Self
 from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.run_info import late_error
+from tfdbg_cli.dumps.run_info import RunError, late_error
 from tfdbg_cli.engines.base import (
     Adapter,
     CannotStep,
@@ -25,12 +25,16 @@ from tfdbg_cli.engines.base import (
     ProfilesRuns,
     RunCall,
     SessionAdapter,
+    SteppedRun,
     Watch,
 )
 from tfdbg_cli.engines.interface import with_interface
 from tfdbg_cli.engines.kit.watch_matcher import watch_of
 from tfdbg_cli.engines.registry import engine_for
-from tfdbg_cli.sessions.compat.instr_loop import (
+from tfdbg_cli.sessions.director.program_host import NOT_STEPPED, NOT_TIMED, ProgramHost
+from tfdbg_cli.sessions.director.runs import Decision, StartedRun, describe_end
+from tfdbg_cli.sessions.wrappers.abilities import AsksForSessions, RunsCallableOptions, RunsInParts
+from tfdbg_cli.sessions.wrappers.instr_loop import (
     OnInstrEndRequest,
     OnInstrEndResponse,
     OnInstrStartAction,
@@ -38,17 +42,8 @@ from tfdbg_cli.sessions.compat.instr_loop import (
     OnInstrStartResponse,
     follow_instructions,
 )
-from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
-from tfdbg_cli.sessions.wrappers.abilities import AsksForSessions, RunsCallableOptions, RunsInParts
 from tfdbg_cli.sessions.wrappers.interventions import applied
-from tfdbg_cli.sessions.wrappers.open_run import (
-    NOT_STEPPED,
-    NOT_TIMED,
-    OpenRun,
-    finished,
-    once_made,
-)
-from tfdbg_cli.sessions.wrappers.program_host import ProgramHost
+from tfdbg_cli.sessions.wrappers.node_stepper import NodeStepper
 from tfdbg_cli.sessions.wrappers.requests import (
     OnRunEndRequest,
     OnRunEndResponse,
@@ -60,6 +55,10 @@ from tfdbg_cli.sessions.wrappers.requests import (
     OnSessionInitResponse,
     WatchOptions,
     check_type,
+)
+from tfdbg_cli.sessions.wrappers.stepped_runs import (
+    finished,
+    once_made,
 )
 from tfdbg_cli.sessions.wrappers.surface import SessionSurface
 
@@ -78,9 +77,14 @@ __all__ = [
     "OnSessionInitAction",
     "OnSessionInitRequest",
     "OnSessionInitResponse",
-    "OpenRun",
     "WatchOptions",
 ]
+
+
+class _Answer(Decision):
+    """What `BaseDebugWrapperSession.on_run_start` has answered for a run of a program."""
+
+    response: OnRunStartResponse
 
 
 class BaseDebugWrapperSession(SessionSurface, ProgramHost):
@@ -243,11 +247,11 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
         elif callable_runner is not None:
             values = tuple(callable_runner_args or ())
             call = self._opaque_call(callable_runner, values, options, run_metadata)
-        elif adapter.is_empty(fetches) or self._other_thread():
+        elif adapter.is_empty(fetches) or self.is_ignored():
             return adapter.run(fetches, feed_dict, options, run_metadata)
         else:
             call = adapter.call(fetches, feed_dict, options, run_metadata)
-        if self._other_thread():
+        if self.is_ignored():
             return call.run()
         call = applied(adapter.session, call, lambda: self._info(call, count))
         is_callable = callable_runner is not None
@@ -367,34 +371,43 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
         self, action: str, capture: Capture, info: RunInfo, response: OnRunStartResponse
     ) -> None:
         """Tell of a run; its error is still to be raised."""
-        if capture.error is not None:
-            info.error = capture.late or self._adapter.describe_error(capture.error)
-            if self._pass_through_operrors:
-                return
-            if capture.dump is None:
-                # The graph, at least, is there to look at.
-                capture.dump = MemoryDump(self._adapter.graph)
-                capture.dump.warnings.append("The run was not debugged: its tensors aren't known.")
-        if capture.dump is not None:
-            capture.dump.set_run_info(info)
+        if capture.error is None or not self._pass_through_operrors:
+            describe_end(self._adapter, capture, info)
+            self._tell(action, capture, info.error, response)
+
+    def _tell(
+        self, action: str, capture: Capture, error: RunError | None, response: OnRunStartResponse
+    ) -> None:
         request = OnRunEndRequest(
             action,
             run_metadata=capture.run_metadata,
             tf_error=capture.error,
-            dump=capture.dump,
-            error=info.error,
+            error=error,
             run_start_response=response,
-            filter_passed=capture.filter_passed,
-            progress_text=capture.progress_text,
-            gap=capture.gap,
-            make_dump=capture.make_dump,
-            only=capture.only,
+            capture=capture,
         )
-        # The request alone holds it: who spills it to disk frees the memory.
-        capture.dump = capture.make_dump = None
         check_type(self.on_run_end(request), OnRunEndResponse)
 
-    def _other_thread(self) -> bool:
+    # The runs of a program.
+
+    def begin(self, run: StartedRun) -> Decision:
+        request = OnRunStartRequest(
+            None, None, None, None, run.number, run_info=lambda: run.info, kind=run.kind
+        )
+        response = self._begin(request)
+        decision = _Answer(run, response.action, response.watch())
+        decision.response = response
+        return decision
+
+    def step(self, stepper: SteppedRun, info: RunInfo) -> None:
+        self.invoke_node_stepper(NodeStepper.of(stepper, info))
+
+    def end(self, decision: Decision, capture: Capture, error: RunError | None) -> None:
+        assert isinstance(decision, _Answer)
+        if capture.error is None or not self._pass_through_operrors:
+            self._tell(decision.action, capture, error, decision.response)
+
+    def is_ignored(self) -> bool:
         wanted = self._thread_name_filter
         return wanted is not None and not wanted.match(threading.current_thread().name)
 
@@ -482,7 +495,7 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
             raise self._lacks("partial runs")
         count = self.increment_run_call_count()
         call = adapter.partial_call(handle, fetches, feed_dict)
-        if adapter.is_empty(fetches) or self._other_thread():
+        if adapter.is_empty(fetches) or self.is_ignored():
             return call.run()
         request = OnRunStartRequest(
             fetches, feed_dict, None, None, count, run_info=self._info(call, count)

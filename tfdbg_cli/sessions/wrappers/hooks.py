@@ -61,7 +61,7 @@ class _DebugHook(ABC):
         wrapper = self._wrapper_of(run_context.session)
         count = wrapper.increment_run_call_count()
         adapter, asked = wrapper._adapter, run_context.original_args
-        if wrapper._other_thread() or adapter.is_empty(asked.fetches):
+        if wrapper.is_ignored() or adapter.is_empty(asked.fetches):
             return
         call = adapter.call(asked.fetches, asked.feed_dict, asked.options, None)
         request = OnRunStartRequest(

@@ -10,7 +10,7 @@ from tfdbg_cli.engines.base import Engine
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.wrappers.framework import BaseDebugWrapperSession
 from tfdbg_cli.sessions.wrappers.interventions import ACTIVE, LOCK, Intervention
-from tfdbg_cli.sessions.wrappers.local_cli import wrapper_of
+from tfdbg_cli.sessions.wrappers.local_cli import host_of
 from tfdbg_cli.sessions.wrappers.requests import (
     OnRunEndRequest,
     OnRunEndResponse,
@@ -84,7 +84,7 @@ def _taker(engine_name: str, session: Any) -> Any:
     """What takes the runs of a session: its debugger, if there is one, or somebody idle."""
     for debugger in list(Debugger.instances):
         if engine_name in debugger.engines:
-            return wrapper_of(debugger, session)
+            return host_of(debugger, session)
     found = getattr(session, "_tfdbg_bystander", None)
     if found is None:
         # On the session, as the debugger's own wrapper: they live and die together.

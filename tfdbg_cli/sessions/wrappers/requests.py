@@ -11,7 +11,7 @@ from typing import Any
 
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.engines.base import RunAction, Watch
+from tfdbg_cli.engines.base import Capture, RunAction, Watch
 
 __all__ = [
     "OnRunEndRequest",
@@ -193,15 +193,10 @@ class OnRunEndRequest:
         run_metadata: the engine's record of the run, or ``None``.
         client_graph_def: kept for the original's signature; ``None`` (a graph is made on demand).
         tf_error: the exception of the run, which is raised after `on_run_end` returns.
-        dump: the run's tensors, ``None`` after a non-debug run (new in tfdbg_cli); after one that
-            failed it has no tensors, but the graph.
         error: the same error in plain words (new in tfdbg_cli).
         run_start_response: what `BaseDebugWrapperSession.on_run_start` had answered (new).
-        filter_passed: `Capture.filter_passed` (new).
-        progress_text: `Capture.progress_text` (new).
-        gap: `Capture.gap` (new).
-        only: `Capture.only` (new).
-        make_dump: `Capture.make_dump` (new).
+        capture: all that the engine has told of the run (new). Whoever takes its dump to disk sets
+            that to ``None``, as nothing else holds the tensors.
     """
 
     def __init__(
@@ -210,28 +205,26 @@ class OnRunEndRequest:
         run_metadata: Any = None,
         client_graph_def: Any = None,
         tf_error: BaseException | None = None,
-        dump: MemoryDump | None = None,
         error: RunError | None = None,
         run_start_response: OnRunStartResponse | None = None,
-        filter_passed: bool | None = None,
-        progress_text: str = "",
-        gap: str = "",
-        make_dump: Callable[[], MemoryDump] | None = None,
-        only: str = "",
+        capture: Capture | None = None,
     ) -> None:
         check_type(performed_action, str)
         self.performed_action = performed_action
         self.run_metadata = run_metadata
         self.client_graph_def = client_graph_def
         self.tf_error = tf_error
-        self.dump = dump
         self.error = error
         self.run_start_response = run_start_response
-        self.filter_passed = filter_passed
-        self.progress_text = progress_text
-        self.gap = gap
-        self.make_dump = make_dump
-        self.only = only
+        self.capture = capture or Capture(None, None)
+
+    @property
+    def dump(self) -> MemoryDump | None:
+        """The run's tensors, ``None`` after a non-debug run (new in tfdbg_cli).
+
+        After a run that failed it has no tensors, but the graph.
+        """
+        return self.capture.dump
 
 
 class OnRunEndResponse:

@@ -11,9 +11,10 @@ from tfdbg_cli.dumps.elements import node_name_of, slot_of, tensor_name_of
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter, SteppedRun, StepsRuns
 from tfdbg_cli.engines.registry import engine_for
+from tfdbg_cli.sessions.director.stepping import RunWalk
 from tfdbg_cli.sessions.wrappers.surface import SessionSurface
 from tfdbg_cli.stepping.stepper import Step
-from tfdbg_cli.stepping.walk import Halt, Walk
+from tfdbg_cli.stepping.walk import Halt
 
 __all__ = ["NodeStepper"]
 
@@ -21,7 +22,7 @@ _PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
 _VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 
 
-class NodeStepper:
+class NodeStepper(RunWalk):
     """Does a run node by node, on request.
 
     The session's variables are its own until `finalize`: they are then set to what the run has made
@@ -73,13 +74,7 @@ class NodeStepper:
         return made
 
     def _begin(self, run: SteppedRun, run_info: RunInfo) -> None:
-        self.run = run
-        self.run_info = run_info
-        self.walk = Walk(run)
-        #: Whether the run was given up; then `instead` is what it gives all the same, if that is
-        #: known.
-        self.is_discarded = False
-        self.instead: Capture | None = None
+        super().__init__(run, run_info)
         self._finished: Capture | None = None
         self._read: set[str] | None = None
         self._last_feed_types: dict[str, str] = {}
@@ -267,18 +262,6 @@ class NodeStepper:
         if self._finished is None:
             self._finished = self.run.finish()
         return self._finished
-
-    def discard(self) -> None:
-        """Give the run up, as if it had never begun.
-
-        TensorFlow's variables are as before it; what Python functions and queues have given, and
-        the random numbers that were drawn, are gone.
-
-        Raises:
-            UserError: what was done can't be taken back.
-        """
-        self.instead = self.run.discard()
-        self.is_discarded = True
 
     # Values.
 

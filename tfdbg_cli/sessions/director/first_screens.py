@@ -8,8 +8,9 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump, is_explained, is_only_nonfinite
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
+from tfdbg_cli.dumps.run_info import RunError
+from tfdbg_cli.engines.base import Capture, RunAction
 from tfdbg_cli.sessions.debugger.debugger import Debugger
-from tfdbg_cli.sessions.wrappers.framework import OnRunEndRequest, OnRunStartAction
 
 __all__ = ["FirstScreens"]
 
@@ -25,45 +26,51 @@ class FirstScreens:
         self._debugger = debugger
 
     def of(
-        self, choice: RunChoice | None, dump: Dump | None, request: OnRunEndRequest
+        self, choice: RunChoice | None, action: str, capture: Capture, error: RunError | None
     ) -> tuple[str, str]:
-        """The first screen of a run's end and its role; empty: there is no stop."""
+        """The first screen of a run's end and its role; empty: there is no stop.
+
+        Args:
+            choice: what was chosen for the run.
+            action: what was done with it.
+            capture: what came of it.
+            error: its error in plain words.
+        """
+        dump = capture.dump
         is_awaited = choice is not None and bool(choice.filter_name)
-        if request.error is not None:
-            if choice is not None and is_awaited and dump is not None and request.error.is_late:
-                self._filtered(choice, dump, request)  # the error screen tells of it
+        if error is not None:
+            if choice is not None and is_awaited and dump is not None and error.is_late:
+                self._filtered(choice, dump, capture)  # the error screen tells of it
             return "error", "error"
         if (
             choice is not None
             and is_awaited
-            and (dump is not None or request.filter_passed is not None)
+            and (dump is not None or capture.filter_passed is not None)
         ):
-            return self._filtered(choice, dump, request)
+            return self._filtered(choice, dump, capture)
         if choice is not None and choice.keeps and self._debugger.countdown > 0:
             return ("lt" if self._debugger.waiting.is_interrupted else ""), "end"
-        is_profile = request.performed_action == OnRunStartAction.PROFILE_RUN
+        is_profile = action == RunAction.PROFILE_RUN
         return "lp" if is_profile else "lt", "end"
 
-    def _filtered(
-        self, choice: RunChoice, dump: Dump | None, request: OnRunEndRequest
-    ) -> tuple[str, str]:
+    def _filtered(self, choice: RunChoice, dump: Dump | None, capture: Capture) -> tuple[str, str]:
         """The first screen of a run under ``run -f`` and its role; empty: there is no stop."""
         waiting = self._debugger.waiting
-        if request.gap and self._debugger.report_gap(choice.filter_name, request.gap):
+        if capture.gap and self._debugger.report_gap(choice.filter_name, capture.gap):
             return "run_info", "error"
         if dump is None:
             if waiting.is_interrupted:
-                return "run_info" if request.make_dump is None else "lt", "end"
-            waiting.say(request.progress_text, request.only)
+                return "run_info" if capture.make_dump is None else "lt", "end"
+            waiting.say(capture.progress_text, capture.only)
             return "", ""
-        if request.filter_passed or (request.filter_passed is None and self._passes(choice, dump)):
+        if capture.filter_passed or (capture.filter_passed is None and self._passes(choice, dump)):
             info = dump.run_info()
             if info is not None:
                 info.filter_name = choice.filter_name  # a dump that is kept tells it
             return self.of_filter(choice), "error"
         if waiting.is_interrupted:
             return "lt", "end"
-        waiting.say(request.progress_text or f"none of {len(dump.data())} tensors")
+        waiting.say(capture.progress_text or f"none of {len(dump.data())} tensors")
         return "", ""
 
     def of_filter(self, choice: RunChoice | None) -> str:

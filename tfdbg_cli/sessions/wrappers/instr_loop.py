@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, SessionAdapter
-from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
+from tfdbg_cli.sessions.wrappers.node_stepper import NodeStepper
 from tfdbg_cli.sessions.wrappers.requests import OnRunStartAction, OnRunStartResponse, check_type
 
 if TYPE_CHECKING:

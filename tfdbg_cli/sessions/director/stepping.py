@@ -9,17 +9,50 @@ from tfdbg_cli.commands.run.control import ExitChoice, describe_run
 from tfdbg_cli.commands.stepper.moves import StepperExit
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import RunInfo
-from tfdbg_cli.engines.base import SteppedRun
-from tfdbg_cli.sessions.compat.node_stepper import NodeStepper
+from tfdbg_cli.engines.base import Capture, SteppedRun
 from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.stepping.walk import Walk
 
-__all__ = ["breakpoint_in", "stop_in"]
+__all__ = ["RunWalk", "breakpoint_in", "stop_in"]
+
+
+class RunWalk:
+    """A walk through one run.
+
+    Args:
+        run: the run.
+        run_info: what it is.
+
+    Attributes:
+        walk: moves through it.
+        is_discarded: the run was given up.
+        instead: what it gives all the same then, if that is known.
+    """
+
+    def __init__(self, run: SteppedRun, run_info: RunInfo) -> None:
+        self.run = run
+        self.run_info = run_info
+        self.walk = Walk(run)
+        self.is_discarded = False
+        self.instead: Capture | None = None
+
+    def discard(self) -> None:
+        """Give the run up, as if it had never begun.
+
+        TensorFlow's variables are as before it; what Python functions and queues have given, and
+        the random numbers that were drawn, are gone.
+
+        Raises:
+            UserError: what was done can't be taken back.
+        """
+        self.instead = self.run.discard()
+        self.is_discarded = True
 
 
 def stop_in(
     debugger: Debugger,
     context: Context,
-    node_stepper: NodeStepper,
+    through: RunWalk,
     label: str = "",
     *,
     may_discard: bool = True,
@@ -29,14 +62,13 @@ def stop_in(
     Args:
         debugger: whose UI it is.
         context: of the stop, in the mode ``stepper``.
-        node_stepper: the run.
+        through: the run.
         label: in front of the title.
         may_discard: whether the run may be given up.
     """
-    context.walk = node_stepper.walk
+    context.walk = through.walk
     if may_discard:
-        is_program = node_stepper.run.is_open_ended
-        context.discard = _refuse_discard if is_program else node_stepper.discard
+        context.discard = _refuse_discard if through.run.is_open_ended else through.discard
     context.refresh()
     action = debugger.stop(
         context,
@@ -81,6 +113,6 @@ def breakpoint_in(stepper: SteppedRun, run_info: RunInfo) -> None:
         run_info,
         names=debugger.names,
     )
-    found = stop_in(debugger, context, NodeStepper.of(stepper, run_info), may_discard=False)
+    found = stop_in(debugger, context, RunWalk(stepper, run_info), may_discard=False)
     if found.exit is not None:
         debugger.choose(found.exit, debugger.run_count + 1)
