@@ -83,7 +83,7 @@ def original(tf, session, fetches, feeds, root):
 
 def measured(tf, build, rounds, root):
     """The ways of one run, and our way."""
-    from tfdbg_cli.engines.tensorflow.engine import ENGINE
+    from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
     from tfdbg_cli.engines.tensorflow.sessions.install import open_doors
 
     # Under the launcher the patches are in place all the time.
@@ -109,7 +109,7 @@ def fetched(tf, session, fetches, feeds):
     """A run that fetches all that ours fetches, by a callable of TensorFlow's own."""
     from tensorflow.core.protobuf import config_pb2
 
-    from tfdbg_cli.engines.tensorflow.engine import ENGINE
+    from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 
     adapter = ENGINE.adapt(session)
     plan, _ = adapter._plan(fetches, feeds, AWAITED, None, True)
@@ -146,7 +146,7 @@ _EARLY = frozenset({"Tanh", "Relu"})
 
 def first_runs(tf, build):
     """CPU seconds of the first run of a session, plain and ours."""
-    from tfdbg_cli.engines.tensorflow.engine import ENGINE
+    from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 
     taken = []
     for is_ours in (False, True):
@@ -162,7 +162,7 @@ def first_runs(tf, build):
 
 def grown(tf, runs):
     """By how many MB the process grows in so many awaited runs, after a hundred of them."""
-    from tfdbg_cli.engines.tensorflow.engine import ENGINE
+    from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 
     with opened(tf, lambda tf: deep(tf, 1000)) as (session, fetches, feeds):
         adapter = ENGINE.adapt(session)

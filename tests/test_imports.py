@@ -106,6 +106,19 @@ def test_rooms_import_downwards_only():
     )
 
 
+def test_sessions_and_functions_of_tensorflow_know_nothing_of_each_other():
+    engine, wrong = ROOT / "engines" / "tensorflow", []
+    for room, others in (
+        ("sessions", ("functions",)),
+        ("functions", ("sessions",)),
+        ("shared", ("sessions", "functions")),
+    ):
+        names = tuple(f"tfdbg_cli.engines.tensorflow.{other}." for other in others)
+        for path in (engine / room).rglob("*.py"):
+            wrong += (f"{path}: {each}" for each in imports_of(path) if each.startswith(names))
+    nothing(wrong)
+
+
 #: Within sessions/: what directs runs is above all else, and above it the original's API.
 ABOVE = {
     "director": ("wrappers",),
@@ -323,8 +336,8 @@ SILENT = {
     "commands/source/syntax.py": "the end of a text, too",
     "common/errors.py": "an exception that can't be printed",
     "engines/jax/runs/owners.py": "a class of the program's that is no tree",
-    "engines/tensorflow/debug_data.py": "no TensorFlow",
-    "engines/tensorflow/grpc/stream.py": "the sender is gone",
+    "engines/tensorflow/sessions/debug_data.py": "no TensorFlow",
+    "engines/tensorflow/sessions/grpc/stream.py": "the sender is gone",
     "engines/torch/names/leaves.py": "any object of the program's",
     "engines/torch/record/freeing.py": "a storage without a size",
     "engines/torch/stepping/modules.py": "a module that can't be called again",

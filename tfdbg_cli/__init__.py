@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from tfdbg_cli.dumps.tfdbg_dir.reconstruct import (
         reconstruct_non_debug_graph_def as reconstruct_non_debug_graph_def,
     )
-    from tfdbg_cli.engines.tensorflow.debug_data import (
+    from tfdbg_cli.engines.tensorflow.sessions.debug_data import (
         DebugDumpDir as DebugDumpDir,
     )
-    from tfdbg_cli.engines.tensorflow.gradients import (
+    from tfdbg_cli.engines.tensorflow.sessions.gradients import (
         GradientsDebugger as GradientsDebugger,
         clear_gradient_debuggers as clear_gradient_debuggers,
         gradient_values_from_dump as gradient_values_from_dump,
@@ -120,8 +120,8 @@ _HOMES = {
         "load_tensor_from_event_file"
     ),
     "tfdbg_cli.dumps.tfdbg_dir.reconstruct": "reconstruct_non_debug_graph_def",
-    "tfdbg_cli.engines.tensorflow.debug_data": "DebugDumpDir",
-    "tfdbg_cli.engines.tensorflow.gradients": (
+    "tfdbg_cli.engines.tensorflow.sessions.debug_data": "DebugDumpDir",
+    "tfdbg_cli.engines.tensorflow.sessions.gradients": (
         "GradientsDebugger clear_gradient_debuggers gradient_values_from_dump"
     ),
     "tfdbg_cli.filters.builtin": "has_inf_or_nan",

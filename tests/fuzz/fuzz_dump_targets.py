@@ -46,7 +46,7 @@ from tfdbg_cli.dumps.tfdbg_dir.events import (
     message_event,
     tensor_event,
 )
-from tfdbg_cli.engines.tensorflow.grpc.events import Assembler, RunFiles
+from tfdbg_cli.engines.tensorflow.sessions.grpc.events import Assembler, RunFiles
 
 __all__ = ["TARGETS"]
 

@@ -18,12 +18,12 @@ from tfdbg_cli.dumps.proto import wire
 from tfdbg_cli.dumps.proto.graph_def import NodeDef, graph_chunks
 from tfdbg_cli.dumps.proto.tensor_proto import tensor_chunks
 from tfdbg_cli.dumps.tfdbg_dir.events import graph_event, message_event, tensor_event
-from tfdbg_cli.engines.tensorflow.grpc.events import Assembler
+from tfdbg_cli.engines.tensorflow.sessions.grpc.events import Assembler
 from tfdbg_cli.net.address import Address
 
 grpc = pytest.importorskip("grpc")
 
-from tfdbg_cli.engines.tensorflow.grpc.stream import Receiver  # noqa: E402
+from tfdbg_cli.engines.tensorflow.sessions.grpc.stream import Receiver  # noqa: E402
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 OTHER = "/job:worker/replica:0/task:1/device:CPU:0"

@@ -294,7 +294,7 @@ def test_such_a_fetch_type_in_a_part_of_a_run(tf, pair, command):
 @pytest.mark.parametrize("error", [None, RuntimeError("too bad")])
 def test_a_session_class_with_partial_runs_of_its_own(tf, error, is_installed):
     """Its methods are called as often as the program calls them, however it is debugged."""
-    from tfdbg_cli.engines.tensorflow.engine import ENGINE
+    from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 
     calls = []
 

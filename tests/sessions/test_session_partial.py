@@ -143,7 +143,7 @@ def test_the_inside_of_loops_is_said_to_be_missing(tf):
 
 def test_every_way_to_run_is_debugged_when_installed(model):
     """As under the launcher: the session itself is asked."""
-    from tfdbg_cli.engines.tensorflow.engine import ENGINE
+    from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 
     sess, ui = wrap(model)
     undo = ENGINE.install(lambda session: sess)
@@ -211,7 +211,7 @@ def test_a_callable_does_what_the_plain_one_does(tf, model, fields, values, kind
 
 def test_callables_when_installed(tf, model):
     """As under the launcher; Keras' own steps are such callables."""
-    from tfdbg_cli.engines.tensorflow.engine import ENGINE
+    from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 
     made = options(tf, feed=["a", "b:0"], fetch=["first", "doubled:0"], target=["count/Assign"])
     given = np.float32(3.0), np.float32(4.0)

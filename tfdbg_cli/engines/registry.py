@@ -17,7 +17,7 @@ from tfdbg_cli.engines.jax.traits import TRAITS as JAX
 from tfdbg_cli.engines.numpy_traits import TRAITS as NUMPY
 from tfdbg_cli.engines.onnx.traits import TRAITS as ONNX
 from tfdbg_cli.engines.tensorflow.functions.traits import TRAITS as TENSORFLOW2
-from tfdbg_cli.engines.tensorflow.traits import TRAITS as TENSORFLOW
+from tfdbg_cli.engines.tensorflow.sessions.traits import TRAITS as TENSORFLOW
 from tfdbg_cli.engines.torch.traits import TRAITS as TORCH
 
 __all__ = ["EngineEntry", "engine_for", "entries", "imported", "is_perhaps_unused", "load"]
@@ -47,7 +47,7 @@ _BUILTIN = (
     EngineEntry(
         "tensorflow",
         ("tensorflow.python.client.session",),
-        "tfdbg_cli.engines.tensorflow.engine:ENGINE",
+        "tfdbg_cli.engines.tensorflow.sessions.engine:ENGINE",
     ),
     EngineEntry(
         "tensorflow2",

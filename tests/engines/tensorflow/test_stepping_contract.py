@@ -6,7 +6,7 @@ import pytest
 from graph_program_kit import GraphProgram
 from tf_stepping_kit import KINDS, tf1
 
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 from tfdbg_cli.testing.stepper_contract import StepperContract
 
 

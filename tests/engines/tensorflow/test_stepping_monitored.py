@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 
 tf1 = tf.compat.v1
 

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import CannotStep, Watch
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
 from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 
 tf1 = tf.compat.v1
 
@@ -222,7 +222,7 @@ import numpy as np
 sys.path.insert(0, "examples")
 import debug_mnist as mnist
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 
 tf = mnist.load_framework("tensorflow")
 options = argparse.Namespace(hidden_units=500, stable=False, learning_rate=0.1)

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import raw_ops
 
-from tfdbg_cli.engines.tensorflow.functions.bodies import read_body
+from tfdbg_cli.engines.tensorflow.functions.definitions import read_body
 from tfdbg_cli.engines.tensorflow.functions.library import find_function
 from tfdbg_cli.engines.tensorflow.functions.twins.op_facts import FACTS, ops_of
 from tfdbg_cli.testing.op_facts_contract import Call, Computed, Given, OpFactsContract, Unsupported

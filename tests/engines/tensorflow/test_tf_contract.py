@@ -5,7 +5,7 @@ import signal
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 from tfdbg_cli.testing.engine_contract import EngineContract, EngineProgram
 
 

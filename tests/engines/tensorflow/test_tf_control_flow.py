@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow.capture.spool import borrow_folder
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
 from tfdbg_cli.engines.tensorflow.sessions import adapter
+from tfdbg_cli.engines.tensorflow.sessions.capture.spool import borrow_folder
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 
 tf1 = tf.compat.v1
 

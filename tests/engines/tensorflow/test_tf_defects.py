@@ -21,7 +21,7 @@ from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 from tfdbg_cli.filters.registry import FilterRegistry
 
 tf1 = tf.compat.v1

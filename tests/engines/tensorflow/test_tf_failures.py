@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 
 tf1 = tf.compat.v1
 
@@ -186,7 +186,7 @@ def test_when_the_runtimes_disk_limit_is_reached_the_run_goes_on_without_watches
     code = """
 import tensorflow as tf
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 tf1 = tf.compat.v1
 tf1.disable_control_flow_v2()
 with tf.Graph().as_default(), tf1.Session() as session:

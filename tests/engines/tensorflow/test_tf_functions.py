@@ -18,7 +18,7 @@ from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 from tfdbg_cli.filters.registry import FilterRegistry
 
@@ -411,8 +411,8 @@ def test_nodes_of_the_optimizer_lead_back_to_the_users(graph):
     ],
 )
 def test_names_that_optimizers_make(graph, runtime, node):
-    from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
-    from tfdbg_cli.engines.tensorflow.bodies.origins import Executed, Origins
+    from tfdbg_cli.engines.tensorflow.sessions.bodies.origins import Executed, Origins
+    from tfdbg_cli.engines.tensorflow.shared.body_nodes import Functions
 
     x = tf1.placeholder(tf.float32, [2], name="x")
     tf.negative(x, name="by-2-name")

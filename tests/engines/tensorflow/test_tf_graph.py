@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 
 tf1 = tf.compat.v1
 
@@ -161,7 +161,7 @@ def test_freed_code_does_not_crash(tmp_path):
             made.append(tf.negative(x, name="plain"))
             keep = [compile(f"def f{n}(a): return a + {n}", f"/gone{n}.py", "exec")
                     for n in range(3000)]
-            from tfdbg_cli.engines.tensorflow.engine import ENGINE
+            from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
             with v1.Session() as session:
                 nodes = ENGINE.adapt(session).graph().nodes
                 for tensor in made:

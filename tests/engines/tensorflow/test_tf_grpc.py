@@ -23,7 +23,7 @@ from tfdbg_cli.net.address import Address
 
 pytest.importorskip("grpc")
 
-from tfdbg_cli.engines.tensorflow.grpc.stream import Receiver
+from tfdbg_cli.engines.tensorflow.sessions.grpc.stream import Receiver
 
 tf1 = tf.compat.v1
 

@@ -11,7 +11,7 @@ from tensorflow.python.client import session as tf_session
 from tensorflow.python.training import monitored_session
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 
 tf1 = tf.compat.v1
 
@@ -222,7 +222,7 @@ def test_the_default_session_of_a_wrapper(graph):
 def test_asking_for_a_session_imports_no_tensorflow():
     code = (
         "import sys\n"
-        "from tfdbg_cli.engines.tensorflow.engine import ENGINE\n"
+        "from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE\n"
         "assert not ENGINE.is_session(object())\n"
         "assert not any(name.split('.')[0] == 'tensorflow' for name in sys.modules)\n"
     )
@@ -243,7 +243,7 @@ class Finder(importlib.abc.MetaPathFinder):
         run = spec.loader.exec_module
         def exec_module(module):
             run(module)
-            from tfdbg_cli.engines.tensorflow.engine import ENGINE
+            from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
             ENGINE.install(wrap)
         spec.loader.exec_module = exec_module
         return spec
@@ -251,7 +251,7 @@ class Finder(importlib.abc.MetaPathFinder):
 log = []
 class Wrapper:
     def __init__(self, session):
-        from tfdbg_cli.engines.tensorflow.engine import ENGINE
+        from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
         self.adapter = ENGINE.adapt(session)
     def run(self, fetches, *arguments):
         log.append(self.adapter.fetch_names(fetches))

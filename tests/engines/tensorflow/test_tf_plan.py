@@ -7,9 +7,9 @@ import tensorflow as tf
 
 import tfdbg_cli
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow.capture.plan import make_plan
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
 from tfdbg_cli.engines.tensorflow.sessions import adapter as adapter_module
+from tfdbg_cli.engines.tensorflow.sessions.capture.plan import make_plan
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 from tfdbg_cli.engines.tensorflow.sessions.requests import resolve
 
 tf1 = tf.compat.v1

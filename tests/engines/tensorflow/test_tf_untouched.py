@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 
 tf1 = tf.compat.v1
 
@@ -170,7 +170,7 @@ def test_a_buffer_that_is_fetched_and_updated_later():
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_a_signal_handler_of_the_programs_does_not_run_in_the_copy_that_reads_stacks():
-    from tfdbg_cli.engines.tensorflow.probe import probe
+    from tfdbg_cli.engines.tensorflow.shared.probe import probe
 
     class Op:
         """An operation at whose stack a signal comes."""

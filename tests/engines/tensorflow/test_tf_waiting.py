@@ -13,9 +13,9 @@ import tensorflow as tf
 
 import tfdbg_cli
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.tensorflow import private
-from tfdbg_cli.engines.tensorflow.capture import prepared
-from tfdbg_cli.engines.tensorflow.engine import ENGINE
+from tfdbg_cli.engines.tensorflow.sessions.capture import prepared
+from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
+from tfdbg_cli.engines.tensorflow.shared import private
 
 tf1 = tf.compat.v1
 

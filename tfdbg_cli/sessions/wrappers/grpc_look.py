@@ -11,7 +11,7 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo, is_only_nonfinite
-from tfdbg_cli.engines.tensorflow.grpc.stream import ReceivedRun, Receiver
+from tfdbg_cli.engines.tensorflow.sessions.grpc.stream import ReceivedRun, Receiver
 from tfdbg_cli.net.address import Address
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 

@@ -1,4 +1,4 @@
-"""A wrapper session that sends its runs to another process (see `engines.tensorflow.grpc`)."""
+"""A wrapper session that sends its runs to another process: `tensorflow.sessions.grpc`."""
 
 from __future__ import annotations
 

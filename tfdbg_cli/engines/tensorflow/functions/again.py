@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.framework import dtypes
 
-from tfdbg_cli.engines.tensorflow.capture.values import holdable
-from tfdbg_cli.engines.tensorflow.functions.bodies import (
+from tfdbg_cli.engines.tensorflow.functions.definitions import (
     MARK,
     BodyNode,
     FunctionBody,
@@ -23,6 +22,7 @@ from tfdbg_cli.engines.tensorflow.functions.effects import (
 )
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
+from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["make_again", "make_before", "why_not"]
 

@@ -13,7 +13,6 @@ from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
-from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, HeldValue, Seen, values_of
 from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined, Path
 from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
@@ -25,6 +24,7 @@ from tfdbg_cli.engines.tensorflow.functions.slots import Slot
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import Held
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
+from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["GRADIENT", "Call", "DescribedCall", "Describing", "Event", "Op"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tensorflow.python.framework import op_def_registry
 
-from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody
+from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, FunctionBody
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 
 __all__ = [

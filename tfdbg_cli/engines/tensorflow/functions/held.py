@@ -10,12 +10,12 @@ from tensorflow.python.framework import dtypes, tensor_util
 from tensorflow.python.ops import gen_list_ops
 
 from tfdbg_cli.dumps.datum import InconvertibleTensorProto
-from tfdbg_cli.engines.tensorflow.bodies.inlined import ARGUMENT
-from tfdbg_cli.engines.tensorflow.capture.values import base_dtype_name, holdable, plain
-from tfdbg_cli.engines.tensorflow.functions.bodies import Kind
+from tfdbg_cli.engines.tensorflow.functions.definitions import Kind
 from tfdbg_cli.engines.tensorflow.functions.inlined import Path, argument_key
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import NUMBERS, Held
+from tfdbg_cli.engines.tensorflow.shared.inlined_bodies import ARGUMENT
+from tfdbg_cli.engines.tensorflow.shared.values import base_dtype_name, holdable, plain
 
 __all__ = ["ConstantValue", "HeldItem", "HeldTensor", "HeldValue", "Seen", "values_of"]
 

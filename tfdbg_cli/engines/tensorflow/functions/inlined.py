@@ -10,14 +10,14 @@ from tensorflow.core.framework import types_pb2
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.kit.numbering import Numbering
-from tfdbg_cli.engines.tensorflow.bodies.functions import operations_of
-from tfdbg_cli.engines.tensorflow.bodies.inlined import ARGUMENT
-from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody, Kind
+from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, FunctionBody, Kind
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
-from tfdbg_cli.engines.tensorflow.graph import attributes_of
-from tfdbg_cli.engines.tensorflow.private import function_of
-from tfdbg_cli.engines.tensorflow.stacks import frames_of
+from tfdbg_cli.engines.tensorflow.shared.body_nodes import operations_of
+from tfdbg_cli.engines.tensorflow.shared.graph import attributes_of
+from tfdbg_cli.engines.tensorflow.shared.inlined_bodies import ARGUMENT
+from tfdbg_cli.engines.tensorflow.shared.private import function_of
+from tfdbg_cli.engines.tensorflow.shared.stacks import frames_of
 
 __all__ = ["Inlined", "Path", "argument_key", "through"]
 

@@ -20,7 +20,6 @@ from tfdbg_cli.engines.kit.levels import CHECKED, FULL, CaptureLevel
 from tfdbg_cli.engines.kit.spill import SizeWarning
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take, user_frames, variables
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
-from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions.describing import (
     GRADIENT,
     Call,
@@ -40,7 +39,8 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.replicas import is_replica
 from tfdbg_cli.engines.tensorflow.functions.slots import Slots, is_bad
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
-from tfdbg_cli.engines.tensorflow.stepping.redo import redo_of
+from tfdbg_cli.engines.tensorflow.shared.redo import redo_of
+from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["ValuesLevel", "failing_node"]
 

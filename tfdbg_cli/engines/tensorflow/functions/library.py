@@ -10,7 +10,7 @@ from typing import Any
 from tensorflow.python.eager import context
 
 from tfdbg_cli.engines.tensorflow.functions.again import make_again, make_before, why_not
-from tfdbg_cli.engines.tensorflow.functions.bodies import (
+from tfdbg_cli.engines.tensorflow.functions.definitions import (
     BodyNode,
     FunctionBody,
     Kind,

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from tensorflow.python.eager import context
 from tensorflow.python.framework import op_callbacks
 
-from tfdbg_cli.engines.tensorflow.capture.values import holdable
+from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["MOST_AHEAD", "MOST_BYTES_AHEAD", "listen", "size_of", "used"]
 

@@ -1,4 +1,4 @@
-"""The parts of TensorFlow 2 that have no public name: see `engines.tensorflow.private`."""
+"""The parts of TensorFlow 2 that have no public name: see `engines.tensorflow.shared.private`."""
 
 from __future__ import annotations
 

@@ -25,8 +25,7 @@ from tfdbg_cli.engines.kit.description import OpenRun, RunDescription
 from tfdbg_cli.engines.kit.levels import CHECKED, FULL, CaptureLevel
 from tfdbg_cli.engines.kit.life import BLOCK, RunLife
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
-from tfdbg_cli.engines.tensorflow.capture.values import holdable
-from tfdbg_cli.engines.tensorflow.functions.bodies import plain_text
+from tfdbg_cli.engines.tensorflow.functions.definitions import plain_text
 from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
@@ -49,6 +48,7 @@ from tfdbg_cli.engines.tensorflow.functions.stepping.prompted import PromptedCal
 from tfdbg_cli.engines.tensorflow.functions.timing.level import TimedLevel
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM
+from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["INFERENCE", "TRAINING", "FunctionPolicy", "FunctionRuns"]
 

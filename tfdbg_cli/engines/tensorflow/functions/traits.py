@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfdbg_cli.engines.tensorflow.traits import TRAITS as SESSIONS
+from tfdbg_cli.engines.tensorflow.shared.traits import COMMON
 
 __all__ = ["TRAITS"]
 
@@ -27,12 +27,10 @@ def keep_float32(layer):
 """
 
 TRAITS = dataclasses.replace(
-    SESSIONS,
+    COMMON,
     name="tensorflow2",
     title="TensorFlow 2",
-    has_hooks=False,
     steps_calls=True,
-    has_debug_ops=False,
     keeping=_KEEPING,
     keeps_modules=True,
     unlisted=frozenset(

@@ -21,23 +21,25 @@ from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import CannotStep, Capture, RunCall, SessionAdapter, Watch
 from tfdbg_cli.engines.kit.levels import CHECKED
-from tfdbg_cli.engines.tensorflow.bodies.functions import Functions
-from tfdbg_cli.engines.tensorflow.capture import room
-from tfdbg_cli.engines.tensorflow.capture.assembly import Assembly
-from tfdbg_cli.engines.tensorflow.capture.plan import (
+from tfdbg_cli.engines.tensorflow.sessions import errors, install, recovery
+from tfdbg_cli.engines.tensorflow.sessions.callables import Callables
+from tfdbg_cli.engines.tensorflow.sessions.capture import room
+from tfdbg_cli.engines.tensorflow.sessions.capture.assembly import Assembly
+from tfdbg_cli.engines.tensorflow.sessions.capture.plan import (
     CapturePlan,
     PlanCache,
     PlannedTensor,
     make_plan,
     plans_of,
 )
-from tfdbg_cli.engines.tensorflow.capture.prepared import Extras
-from tfdbg_cli.engines.tensorflow.capture.profile import StepTimings, traced
-from tfdbg_cli.engines.tensorflow.capture.spool import Seen, borrow_folder, take
-from tfdbg_cli.engines.tensorflow.capture.watch import all_watchable, debug_options, with_debug
-from tfdbg_cli.engines.tensorflow.graph import GraphView
-from tfdbg_cli.engines.tensorflow.sessions import errors, guard, install, recovery
-from tfdbg_cli.engines.tensorflow.sessions.callables import Callables
+from tfdbg_cli.engines.tensorflow.sessions.capture.prepared import Extras
+from tfdbg_cli.engines.tensorflow.sessions.capture.profile import StepTimings, traced
+from tfdbg_cli.engines.tensorflow.sessions.capture.spool import Seen, borrow_folder, take
+from tfdbg_cli.engines.tensorflow.sessions.capture.watch import (
+    all_watchable,
+    debug_options,
+    with_debug,
+)
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt, attempt_late, run_plainly
 from tfdbg_cli.engines.tensorflow.sessions.partial import PartialRuns
 from tfdbg_cli.engines.tensorflow.sessions.requests import (
@@ -47,8 +49,11 @@ from tfdbg_cli.engines.tensorflow.sessions.requests import (
     fetch_labels,
     resolve,
 )
-from tfdbg_cli.engines.tensorflow.stepping.redo import redo_of
-from tfdbg_cli.engines.tensorflow.stepping.stepper import TensorFlowStepper, make_stepper
+from tfdbg_cli.engines.tensorflow.sessions.stepping.stepper import TensorFlowStepper, make_stepper
+from tfdbg_cli.engines.tensorflow.shared import guard
+from tfdbg_cli.engines.tensorflow.shared.body_nodes import Functions
+from tfdbg_cli.engines.tensorflow.shared.graph import GraphView
+from tfdbg_cli.engines.tensorflow.shared.redo import redo_of
 
 __all__ = ["TensorFlowAdapter"]
 

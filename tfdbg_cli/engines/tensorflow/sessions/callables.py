@@ -14,9 +14,9 @@ from tensorflow.python.framework import dtypes
 from tfdbg_cli.dumps.elements import tensor_name_of
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import CannotStep, Capture, RunCall, SteppedRun, Watch
-from tfdbg_cli.engines.tensorflow.private import make_callable
-from tfdbg_cli.engines.tensorflow.sessions import guard
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
+from tfdbg_cli.engines.tensorflow.shared import guard
+from tfdbg_cli.engines.tensorflow.shared.private import make_callable
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter

@@ -13,8 +13,8 @@ from tfdbg_cli.common.errors import message_of
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.dumps.run_info import late_error
 from tfdbg_cli.engines.base import Capture
-from tfdbg_cli.engines.tensorflow.sessions import guard
 from tfdbg_cli.engines.tensorflow.sessions.install import open_doors
+from tfdbg_cli.engines.tensorflow.shared import guard
 
 __all__ = [
     "Attempt",

@@ -15,9 +15,14 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.base import WrapSession
 from tfdbg_cli.engines.kit.patching.patches import PatchSet
-from tfdbg_cli.engines.tensorflow.private import CALLABLE_MADE, NAMES, RUN_DONE, monitored_class
-from tfdbg_cli.engines.tensorflow.sessions import guard
-from tfdbg_cli.engines.tensorflow.stacks import keep_code
+from tfdbg_cli.engines.tensorflow.shared import guard
+from tfdbg_cli.engines.tensorflow.shared.private import (
+    CALLABLE_MADE,
+    NAMES,
+    RUN_DONE,
+    monitored_class,
+)
+from tfdbg_cli.engines.tensorflow.shared.stacks import keep_code
 
 __all__ = ["install", "open_doors"]
 

@@ -15,10 +15,11 @@ from tensorflow.python.framework import errors_impl
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import CannotStep, Capture, RunCall, Watch
-from tfdbg_cli.engines.tensorflow.sessions import errors, guard
+from tfdbg_cli.engines.tensorflow.sessions import errors
 from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter
 from tfdbg_cli.engines.tensorflow.sessions.install import open_doors
-from tfdbg_cli.engines.tensorflow.stepping.stepper import TensorFlowStepper
+from tfdbg_cli.engines.tensorflow.sessions.stepping.stepper import TensorFlowStepper
+from tfdbg_cli.engines.tensorflow.shared import guard
 
 __all__ = ["MonitoredAdapter"]
 

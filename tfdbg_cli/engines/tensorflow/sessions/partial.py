@@ -10,12 +10,12 @@ from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, RunCall, Watch
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
-from tfdbg_cli.engines.tensorflow.capture.plan import CapturePlan, PlannedTensor, make_plan
-from tfdbg_cli.engines.tensorflow.capture.topology import walk
-from tfdbg_cli.engines.tensorflow.private import conversions
-from tfdbg_cli.engines.tensorflow.sessions import guard
+from tfdbg_cli.engines.tensorflow.sessions.capture.plan import CapturePlan, PlannedTensor, make_plan
+from tfdbg_cli.engines.tensorflow.sessions.capture.topology import walk
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt_late, run_plainly
 from tfdbg_cli.engines.tensorflow.sessions.requests import Kept, RunRequest, resolve
+from tfdbg_cli.engines.tensorflow.shared import guard
+from tfdbg_cli.engines.tensorflow.shared.private import conversions
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.tensorflow.sessions.adapter import TensorFlowAdapter

@@ -8,10 +8,10 @@ from typing import Any
 
 from tensorflow.python.framework import errors_impl
 
-from tfdbg_cli.engines.tensorflow.capture.plan import CapturePlan, PlannedTensor
-from tfdbg_cli.engines.tensorflow.capture.topology import walk
+from tfdbg_cli.engines.tensorflow.sessions.capture.plan import CapturePlan, PlannedTensor
+from tfdbg_cli.engines.tensorflow.sessions.capture.topology import walk
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt, failed_op
-from tfdbg_cli.engines.tensorflow.stepping.effects import HARMLESS, VARIABLES
+from tfdbg_cli.engines.tensorflow.sessions.stepping.effects import HARMLESS, VARIABLES
 
 __all__ = ["has_side_effects", "recomputable", "recompute", "with_variables"]
 

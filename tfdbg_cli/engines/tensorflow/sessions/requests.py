@@ -12,9 +12,9 @@ from tensorflow.python.ops import session_ops
 from tensorflow.python.util import nest
 
 from tfdbg_cli.common.interpreter.program_signals import pass_on
-from tfdbg_cli.engines.tensorflow.capture.prepared import Extras
-from tfdbg_cli.engines.tensorflow.private import conversions, fetch_mapper, fields_of
-from tfdbg_cli.engines.tensorflow.sessions import guard
+from tfdbg_cli.engines.tensorflow.sessions.capture.prepared import Extras
+from tfdbg_cli.engines.tensorflow.shared import guard
+from tfdbg_cli.engines.tensorflow.shared.private import conversions, fetch_mapper, fields_of
 
 __all__ = ["Kept", "RunRequest", "feed_pairs", "feed_values", "fetch_labels", "resolve"]
 

@@ -1,4 +1,4 @@
-"""The parts of ``tf.data`` that have no public name: see `engines.tensorflow.private`."""
+"""The parts of ``tf.data`` that have no public name: see `engines.tensorflow.shared.private`."""
 
 from __future__ import annotations
 

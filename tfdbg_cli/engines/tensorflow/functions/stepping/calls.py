@@ -7,7 +7,6 @@ from typing import Any
 
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.engines.base import Capture
-from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions.describing import Describing
 from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
@@ -17,6 +16,7 @@ from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables
 from tfdbg_cli.engines.tensorflow.functions.stepping.stepper import CallStepper
 from tfdbg_cli.engines.tensorflow.functions.stepping.worlds import MadeCall
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
+from tfdbg_cli.engines.tensorflow.shared.values import holdable
 from tfdbg_cli.stepping.stepper import Step
 
 __all__ = ["call_stepper", "run_stepper"]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tensorflow.core.framework import types_pb2
 
 from tfdbg_cli.dumps.graph import Node
-from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, Kind
+from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, Kind
 from tfdbg_cli.engines.tensorflow.functions.effects import (
     is_foreign,
     is_foreign_inside,

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.framework import dtypes
 
-from tfdbg_cli.engines.tensorflow.capture.values import holdable
-from tfdbg_cli.engines.tensorflow.functions.bodies import (
+from tfdbg_cli.engines.tensorflow.functions.definitions import (
     MARK,
     BodyNode,
     FunctionBody,
@@ -24,6 +23,7 @@ from tfdbg_cli.engines.tensorflow.functions.bodies import (
 from tfdbg_cli.engines.tensorflow.functions.effects import is_foreign
 from tfdbg_cli.engines.tensorflow.functions.inlined import Path
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
+from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["Edge", "Replay", "make_replay"]
 

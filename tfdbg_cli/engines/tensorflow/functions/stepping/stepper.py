@@ -16,7 +16,6 @@ from tensorflow.python.framework import dtypes
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import Capture
 from tfdbg_cli.engines.kit.replayed import StepData, StepReader
-from tfdbg_cli.engines.tensorflow.capture.values import holdable
 from tfdbg_cli.engines.tensorflow.functions.stepping.layout import Unit
 from tfdbg_cli.engines.tensorflow.functions.stepping.records import RecordedRun
 from tfdbg_cli.engines.tensorflow.functions.stepping.replay import Edge
@@ -27,6 +26,7 @@ from tfdbg_cli.engines.tensorflow.functions.stepping.worlds import (
     Worlds,
     tensor_of,
 )
+from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["CallStepper"]
 

@@ -12,7 +12,7 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.engines.kit.replayed import StepData
 from tfdbg_cli.engines.tensorflow.functions.again import make_before
-from tfdbg_cli.engines.tensorflow.functions.bodies import plain_text
+from tfdbg_cli.engines.tensorflow.functions.definitions import plain_text
 from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, Seen, values_of
 from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined, Path
 from tfdbg_cli.engines.tensorflow.functions.level import failing_node

@@ -17,7 +17,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture
 from tfdbg_cli.engines.kit.levels import CaptureLevel
-from tfdbg_cli.engines.tensorflow.functions.bodies import FunctionBody, Kind, plain_text
+from tfdbg_cli.engines.tensorflow.functions.definitions import FunctionBody, Kind, plain_text
 from tfdbg_cli.engines.tensorflow.functions.describing import Describing
 from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel

@@ -13,7 +13,7 @@ from typing import Any
 
 from tensorflow.core.framework import types_pb2
 
-from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody
+from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, FunctionBody
 from tfdbg_cli.engines.tensorflow.functions.effects import can_repeat, touches_state
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Part
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import add_call

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tensorflow.core.framework import function_pb2, types_pb2
 
-from tfdbg_cli.engines.tensorflow.functions.bodies import FunctionBody
+from tfdbg_cli.engines.tensorflow.functions.definitions import FunctionBody
 from tfdbg_cli.engines.tensorflow.functions.effects import has_state, may_write, nodes_behind
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Part
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import add_node, add_zero

@@ -12,7 +12,7 @@ from typing import Any
 from tensorflow.core.framework import types_pb2
 
 from tfdbg_cli.engines.kit.op_facts import Search
-from tfdbg_cli.engines.tensorflow.functions.bodies import FunctionBody
+from tfdbg_cli.engines.tensorflow.functions.definitions import FunctionBody
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
     add_constant,
     add_node,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody
+from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, FunctionBody
 from tfdbg_cli.engines.tensorflow.functions.twins.health import Health
 
 __all__ = ["PASSING", "Layout", "LayoutItem", "Part"]

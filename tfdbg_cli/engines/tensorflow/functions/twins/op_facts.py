@@ -8,7 +8,7 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import dtypes
 
 from tfdbg_cli.engines.kit.op_facts import FIRST, Fact, Op, Value, is_real, table
-from tfdbg_cli.engines.tensorflow.functions.bodies import BodyNode, FunctionBody
+from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, FunctionBody
 
 __all__ = ["COMPLEX", "FACTS", "FLOATING", "ops_of"]
 

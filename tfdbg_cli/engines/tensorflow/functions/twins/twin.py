@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 from tensorflow.core.framework import function_pb2, types_pb2
 from tensorflow.python.framework import dtypes
 
-from tfdbg_cli.engines.tensorflow.capture.values import holdable
-from tfdbg_cli.engines.tensorflow.functions.bodies import (
+from tfdbg_cli.engines.tensorflow.functions.definitions import (
     MARK,
     BodyNode,
     FunctionBody,
@@ -43,6 +42,7 @@ from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
     add_zero,
 )
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM, NUMBERS, Window
+from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["Twin", "make_twin"]
 

@@ -1,0 +1,1 @@
+"""What sessions and functions of TensorFlow both need."""

@@ -1,0 +1,148 @@
+"""Nodes of a graph, computed again with other values, in a graph and a session of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import graph_pb2, types_pb2
+from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.framework import op_def_registry
+
+from tfdbg_cli.dumps.dump import CannotRedo, Redo
+from tfdbg_cli.engines.tensorflow.shared import guard
+
+__all__ = ["redo_of"]
+
+_FLOATS = (types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_FLOAT)
+# They give the same in each run of the same graph, whatever is recorded of it.
+_KEPT = ("Random", "Stateless", "Placeholder", "VarHandle", "ReadVariable", "Variable")
+
+
+def redo_of(find: Callable[[str], Any]) -> Redo:
+    """What `Dump.redo` is for nodes of TensorFlow's.
+
+    Args:
+        find: gives a node by its name in the dump: a ``NodeDef``, or the op type and the attributes
+            of an op that was executed by itself; ``None``: there is none.
+    """
+    made: list[_Redoing] = []
+
+    def redo(
+        node: str, given: Sequence[Any], recorded: Sequence[Any], *, is_wide: bool = False
+    ) -> Sequence[Any] | None:
+        definition = find(node)
+        if definition is None:
+            raise CannotRedo("the runtime has made it")
+        if not made:
+            made.append(_Redoing())
+        return made[0].compute(definition, given, is_wide)
+
+    return redo
+
+
+class _Redoing:
+    """A graph that grows by a node each time; nothing in it has a state."""
+
+    def __init__(self) -> None:
+        self._graph = tf.Graph()
+        settings = config_pb2.ConfigProto(device_count={"GPU": 0})
+        settings.graph_options.rewrite_options.disable_meta_optimizer = True
+        with guard.bypass():
+            self._session = tf.compat.v1.Session(graph=self._graph, config=settings)
+        self._known: dict[tuple[Any, ...], tuple[list[Any], list[Any]]] = {}
+
+    def compute(self, definition: Any, given: Sequence[Any], is_wide: bool) -> Sequence[Any] | None:
+        is_alone = isinstance(definition, tuple)
+        op_type: str = definition[0] if is_alone else definition.op
+        if op_type.startswith(_KEPT):
+            return None
+        signature = op_def_registry.get(op_type)
+        is_call = not is_alone and _calls_functions(definition)
+        if signature is None or signature.is_stateful or is_call:
+            raise CannotRedo("it has a state, or calls a function")
+        kinds = tuple(str(each.dtype) for each in given)
+        key = str(definition), kinds, is_wide
+        with guard.bypass():
+            if key not in self._known:
+                with self._graph.as_default():
+                    places = [
+                        tf.compat.v1.placeholder(tf.as_dtype(each.dtype), None) for each in given
+                    ]
+                    try:
+                        if is_alone:
+                            outputs = _executed(signature, definition[1], places)
+                        else:
+                            outputs = _imported(definition, places, is_wide)
+                    except (ValueError, TypeError) as error:
+                        why = f"it refuses these values: {type(error).__name__}"
+                        raise CannotRedo(why) from error
+                self._known[key] = places, outputs
+            places, outputs = self._known[key]
+            try:
+                found = self._session.run(outputs, dict(zip(places, given, strict=True)))
+            except (tf.errors.OpError, ValueError, TypeError) as error:
+                raise CannotRedo(f"it refuses these values: {type(error).__name__}") from error
+        return [np.asarray(each) for each in found]
+
+
+def _imported(definition: Any, places: Sequence[Any], is_wide: bool) -> list[Any]:
+    """The outputs of a node of a graph, in the graph that is built."""
+    graph = graph_pb2.GraphDef()
+    node = graph.node.add()
+    node.CopyFrom(definition)
+    node.name, node.device = "node", ""
+    node.attr.pop("_class", None)
+    if is_wide:
+        is_double = any(place.dtype == tf.float64 for place in places)
+        _widen(node, types_pb2.DT_DOUBLE if is_double else types_pb2.DT_FLOAT)
+    count = sum(not text.startswith("^") for text in node.input)
+    if count != len(places):
+        raise CannotRedo("its inputs aren't known")
+    node.ClearField("input")
+    mapping = {}
+    for at, place in enumerate(places):
+        node.input.append(f"given_{at}:0")
+        made = graph.node.add(name=f"given_{at}", op="Placeholder")
+        made.attr["dtype"].type = place.dtype.as_datatype_enum
+        mapping[f"given_{at}:0"] = place
+    [op] = tf.graph_util.import_graph_def(
+        graph, input_map=mapping, return_elements=["node"], name="redo"
+    )
+    return list(op.outputs)
+
+
+def _executed(signature: Any, attributes: Mapping[str, Any], places: Sequence[Any]) -> list[Any]:
+    """The outputs of an op that was executed by itself, in the graph that is built."""
+    arguments = signature.input_arg
+    if len(arguments) != len(places):
+        if len(arguments) != 1:
+            raise CannotRedo("its record doesn't tell which tensors were in which list")
+        places = [places]
+    inferred = {
+        name
+        for each in arguments
+        for name in (each.type_attr, each.number_attr, each.type_list_attr)
+    }
+    wanted = {each.name for each in signature.attr} - inferred
+    given: dict[str, Any] = {
+        each.name: place for each, place in zip(arguments, places, strict=True)
+    }
+    given |= {name: value for name, value in attributes.items() if name in wanted}
+    made = getattr(tf.raw_ops, signature.name)(**given)
+    return [*made] if isinstance(made, list | tuple) else [made]
+
+
+def _calls_functions(node: Any) -> bool:
+    return any(each.HasField("func") or each.list.func for each in node.attr.values())
+
+
+def _widen(node: Any, wide: int) -> None:
+    for each in node.attr.values():
+        if each.type in _FLOATS:
+            each.type = wide
+        for at, kind in enumerate(each.list.type):
+            if kind in _FLOATS:
+                each.list.type[at] = wide

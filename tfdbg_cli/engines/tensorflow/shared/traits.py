@@ -1,0 +1,89 @@
+"""What is known of TensorFlow without TensorFlow, for both of its engines."""
+
+from __future__ import annotations
+
+import re
+
+from tfdbg_cli.common.fields import Field, to_bool
+from tfdbg_cli.common.traits import EngineTraits, OpRoles, meaning
+
+__all__ = ["COMMON"]
+
+COMMON = EngineTraits(
+    "tensorflow",
+    "TensorFlow",
+    "tensorflow",
+    settings=(
+        Field(
+            "exact",
+            False,
+            to_bool,
+            "TensorFlow: whether debugged runs fetch only what can't be computed a second time.",
+        ),
+    ),
+    files="tfdbg_cli.engines.tensorflow.shared.gfile:files_at",
+    op_roles=OpRoles(
+        placing=frozenset(
+            [
+                *("BroadcastTo", "Const", "Fill", "MatrixBandPart", "Pad", "PadV2"),
+                *("Select", "SelectV2"),
+            ]
+        ),
+        choosing=frozenset(["Select", "SelectV2"]),
+        replacing=frozenset(["Assign"]),
+        reading=frozenset(["ReadVariableOp"]),
+        weights=frozenset(["Variable", "VariableV2", "VarHandleOp"]),
+        batches=frozenset(
+            [
+                *("Input", "IteratorGetNext", "Placeholder", "PlaceholderWithDefault"),
+                *("QueueDequeueManyV2", "QueueDequeueUpToV2", "QueueDequeueV2", "_Arg"),
+            ]
+        ),
+        meanings=meaning(
+            log="Log",
+            log1p="Log1p",
+            sqrt="Sqrt",
+            rsqrt="Rsqrt",
+            asin="Asin",
+            acos="Acos",
+            atanh="Atanh",
+            acosh="Acosh",
+            erfinv="Erfinv",
+            gamma="Digamma Lgamma",
+            sinh="Sinh",
+            cosh="Cosh",
+            div="Div FloorDiv RealDiv TruncateDiv",
+            mod="FloorMod Mod TruncateMod",
+            reciprocal="Inv Reciprocal",
+            pow="Pow",
+            exp="Exp Expm1",
+            add="Add AddV2 BiasAdd",
+            sub="Sub",
+            mul="Mul",
+            square="Square",
+            cast="Cast",
+            linear="AddN BatchMatMul BatchMatMulV2 BatchMatMulV3 Conv2D Conv3D Cumsum "
+            "DepthwiseConv2dNative Einsum MatMul UnsortedSegmentSum",
+            sum="Sum",
+            max="Max",
+            norm="EuclideanNorm L2Loss",
+            sqrt_grad="SqrtGrad",
+            softmax="LogSoftmax Softmax",
+            mean="AvgPool Mean",
+            clip="ClipByValue Maximum Minimum",
+            relu="Relu Relu6",
+            sigmoid="Erf Sigmoid",
+            tanh="Tanh",
+            same="BroadcastTo ExpandDims Identity Reshape Squeeze StopGradient",
+        ),
+        unwritten=re.compile("Empty"),
+        writing=re.compile("(Resource|Sparse)*(Assign|Apply|Scatter)"),
+    ),
+    spelling={
+        "low": "tf.maximum({x}, {0})",
+        "high": "tf.minimum({x}, {0})",
+        "between": "tf.clip_by_value({x}, {0}, {1})",
+        "add": "{x} + {0}",
+        "magnitude": "tf.abs({x})",
+    },
+)
