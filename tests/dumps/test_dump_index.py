@@ -10,7 +10,7 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
 from tfdbg_cli.dumps.run_folder.json_fields import parse_json, parse_lines
-from tfdbg_cli.dumps.run_folder.tensors import RunFolderDatum, Stored, plain_datum
+from tfdbg_cli.dumps.run_folder.tensors import RunFolderDatum, StoredValue, plain_datum
 
 LINE = {
     "n": 3,
@@ -45,7 +45,7 @@ def looked_at(make):
     except ValueError:
         return "damaged"
     stored = datum._stored
-    names = (*Stored.__slots__, "path")
+    names = (*StoredValue.__slots__, "path")
     said = {name: getattr(stored, name) for name in names if name != "given"}
     for name in ("node_name", "output_slot", "debug_op", "timestamp", "device_name", "execution"):
         said[name] = getattr(datum, name)
@@ -55,7 +55,7 @@ def looked_at(make):
 
 
 def both(record):
-    slow = looked_at(lambda: RunFolderDatum(Stored("/root", record), record, print))
+    slow = looked_at(lambda: RunFolderDatum(StoredValue("/root", record), record, print))
     quick = plain_datum("/root", record, print)
     return slow, quick and looked_at(lambda: quick)
 

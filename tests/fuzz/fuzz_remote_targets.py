@@ -33,7 +33,13 @@ from tfdbg_cli.sessions.ranks.interface import Verdict
 from tfdbg_cli.sessions.ranks.messages import verdict_of
 from tfdbg_cli.tensors.slicing import is_expression
 from tfdbg_cli.ui.remote import codec
-from tfdbg_cli.ui.remote.connection import Connection, OverError, Parted, StopOverError, Stopped
+from tfdbg_cli.ui.remote.connection import (
+    Connection,
+    Disconnection,
+    OverError,
+    StopOverError,
+    StoppedProgram,
+)
 from tfdbg_cli.ui.remote.proxies import RemoteDocument, RemoteHistory, RemoteService
 from tfdbg_cli.ui.remote.request_handler import DocumentTable, RequestHandler
 from tfdbg_cli.ui.remote.requests import check_hello, parse_request
@@ -183,7 +189,7 @@ class _Scripted:
 
     def __init__(self, answers: list[Any]) -> None:
         self._answers = answers
-        self.state = Stopped(1, "", "", "", "")
+        self.state = StoppedProgram(1, "", "", "", "")
         self.released: list[int] = []
         self.history: list[str] = []
         self.is_leaving = False
@@ -313,10 +319,10 @@ def _read_connection(data: bytes) -> None:
         connection = Connection(Address(port=server.port), _TOKEN)
         shown(connection.program)
         version, state = connection.seen()
-        while not isinstance(state, Parted):
+        while not isinstance(state, Disconnection):
             connection.wait(version)
             version, state = connection.seen()
-            for text in state[1:] if isinstance(state, Stopped) else state:
+            for text in state[1:] if isinstance(state, StoppedProgram) else state:
                 shown(str(text))
         for thread in threading.enumerate():
             if thread.name == "tfdbg reader":

@@ -19,7 +19,7 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import CodeLine, Profile, ProfileEntry
 from tfdbg_cli.dumps.run_folder.dump import RunFolderWriter
-from tfdbg_cli.dumps.series.history import Measured
+from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.dumps.series.points import Series
 from tfdbg_cli.dumps.series.tracks import Mark, Tracks
 from tfdbg_cli.dumps.sources import Frame, Sources
@@ -83,7 +83,10 @@ def small_tracks() -> Tracks:
         loss.add(run, value, 1795188947.5 + run)
     asked.add(3, math.nan, 1795188949.25)
     tracks = Tracks([loss, asked], [Mark(3, True)])
-    tensors = (Measured("output of a", "a", "output"), Measured("gradient of w", "", "gradient"))
+    tensors = (
+        MeasuredTensor("output of a", "a", "output"),
+        MeasuredTensor("gradient of w", "", "gradient"),
+    )
     for run in range(1, 4):
         tracks.history.add("training run", run, tensors, (2.0**run, float("inf")), run + 0.5)
     return tracks

@@ -44,7 +44,7 @@ from tfdbg_cli.net.tokens import find_token
 from tfdbg_cli.tensors.pictures.document import Look, PictureDocument
 from tfdbg_cli.tensors.pictures.source import Source
 from tfdbg_cli.ui.base import CommandQueue
-from tfdbg_cli.ui.remote.connection import Connection, OverError, Parted, Stopped
+from tfdbg_cli.ui.remote.connection import Connection, Disconnection, OverError, StoppedProgram
 from tfdbg_cli.ui.remote.host import RemoteUI
 from tfdbg_cli.ui.remote.proxies import RemoteDocument, RemoteHistory, RemoteService
 
@@ -188,7 +188,7 @@ class Both:
         self.begin()
         address = parse_address(self.ui.invitation.split()[-1])
         self.connection = Connection(address, find_token(address))
-        self.wait(Stopped)
+        self.wait(StoppedProgram)
         self.history = RemoteHistory(self.connection)
         self.settings = Settings()
 
@@ -207,7 +207,7 @@ class Both:
     @property
     def service(self) -> RemoteService:
         stop = self.connection.state
-        assert isinstance(stop, Stopped)
+        assert isinstance(stop, StoppedProgram)
         self.history.arrive(stop.number)
         return RemoteService(self.connection, stop, self.settings, self.history)
 
@@ -501,7 +501,7 @@ def test_the_end_of_the_program(both: Both) -> None:
     both.connection.on_parted = woken.set
     both.ui.close()
     assert woken.wait(10)
-    assert both.connection.state == Parted("end", "badly")
+    assert both.connection.state == Disconnection("end", "badly")
     with pytest.raises(OverError):
         _ = document.pending
     assert service.run("table").leave is not None

@@ -22,7 +22,7 @@ from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder.dump import write_run_folder
-from tfdbg_cli.dumps.series.history import Measured
+from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.dumps.series.points import Series
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import Frame, Sources
@@ -38,7 +38,7 @@ START = 1795188947307651
 
 def hostile_tracks() -> Tracks:
     tracks = Tracks([Series("series" + ACTS, "`x`" + ACTS)])
-    tensor = Measured("output of " + ACTS, ACTS, "output")
+    tensor = MeasuredTensor("output of " + ACTS, ACTS, "output")
     for run in range(1, 5):
         tracks.history.add("run" + ACTS, run, (tensor,), (float(run),))
     return tracks

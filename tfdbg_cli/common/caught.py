@@ -7,13 +7,13 @@ from collections import OrderedDict
 from types import TracebackType
 from typing import Any, NamedTuple
 
-__all__ = ["Caught", "caught", "keep"]
+__all__ = ["CaughtError", "caught", "keep"]
 
 _MOST = 200
 _HOME = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")), "")
 
 
-class Caught(NamedTuple):
+class CaughtError(NamedTuple):
     """An error, counted for each text and place.
 
     Attributes:
@@ -56,13 +56,13 @@ def keep(error: BaseException) -> None:
         _kept.popitem(last=False)
 
 
-def caught(after: int = 0) -> list[Caught]:
+def caught(after: int = 0) -> list[CaughtError]:
     """The last 200 different errors, the newest last.
 
     Args:
         after: only those that have come since this number.
     """
-    return [Caught(*key, *found) for key, found in _kept.copy().items() if found[1] > after]
+    return [CaughtError(*key, *found) for key, found in _kept.copy().items() if found[1] > after]
 
 
 def _place(at: TracebackType | None) -> str:

@@ -31,10 +31,10 @@ __all__ = [
     "Line",
     "Link",
     "MenuItem",
+    "OtherView",
     "Span",
     "TableLines",
     "TextDocument",
-    "Turned",
     "line",
     "write_text",
 ]
@@ -55,7 +55,7 @@ class Image(NamedTuple):
     above: Sequence[Line]
 
 
-class Turned(NamedTuple):
+class OtherView(NamedTuple):
     """What a Document shows, seen otherwise.
 
     Attributes:
@@ -270,7 +270,7 @@ class Document(ABC):
         """The same for a page that shows images, in place of the lines; ``None``: there is none."""
         return None
 
-    def turned(self, way: str, indices: Sequence[int] | None = None) -> Turned:
+    def turned(self, way: str, indices: Sequence[int] | None = None) -> OtherView:
         """The same thing seen otherwise: as a picture, closer, at another scale.
 
         Args:

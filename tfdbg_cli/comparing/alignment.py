@@ -13,7 +13,7 @@ from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.common.files import lines_of
 from tfdbg_cli.common.traits import op_roles
-from tfdbg_cli.comparing.calls import Made, renumbered
+from tfdbg_cli.comparing.calls import TensorMaker, renumbered
 from tfdbg_cli.comparing.digests import digest_in
 from tfdbg_cli.comparing.engines import AcrossEngines, Sort, across_engines
 from tfdbg_cli.comparing.gaps import epsilon
@@ -148,12 +148,12 @@ class _Side:
                 found = datum if is_it else found
         return found
 
-    def made(self) -> Iterator[Made]:
+    def made(self) -> Iterator[TensorMaker]:
         """The nodes that have made tensors, as far as they are known."""
         firsts = {datum.node_name: datum for datum in reversed(self.data)}
         for name, datum in firsts.items():
             if name in self.nodes:
-                yield Made(self.nodes[name], known_shape(datum))
+                yield TensorMaker(self.nodes[name], known_shape(datum))
 
     def readers(self, datum: Datum) -> Iterator[tuple[str, str, int]]:
         """The ops that read a tensor: the name, the type, and which of the inputs it is."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tfdbg_cli.dumps.graph import Node, node_name_of
 
-__all__ = ["CallIds", "Made", "renumbered"]
+__all__ = ["CallIds", "TensorMaker", "renumbered"]
 
 # The depths at which calls are told apart.
 _LEVELS = 4
@@ -28,7 +28,7 @@ _MOST_WEIGHED = 1 << 20
 _Nodes = Mapping[str, Node]
 
 
-class Made(NamedTuple):
+class TensorMaker(NamedTuple):
     """A node that has made tensors, and the shape of the first of them."""
 
     node: Node
@@ -88,8 +88,8 @@ class CallIds:
 
 
 def renumbered(
-    one: Iterable[Made],
-    other: Iterable[Made],
+    one: Iterable[TensorMaker],
+    other: Iterable[TensorMaker],
     graphs: tuple[_Nodes, _Nodes],
     named: frozenset[str] = frozenset(),
 ) -> dict[str, str]:
@@ -133,9 +133,9 @@ def renumbered(
     return {name: to for name, to in found.items() if name != to}
 
 
-def _families(made: Iterable[Made]) -> dict[str, list[Made]]:
+def _families(made: Iterable[TensorMaker]) -> dict[str, list[TensorMaker]]:
     """Those whose names differ in numbers only, in the order of these."""
-    found: dict[str, list[Made]] = defaultdict(list)
+    found: dict[str, list[TensorMaker]] = defaultdict(list)
     for each in made:
         found[_NUMBER.sub("", each.node.name)].append(each)
     for members in found.values():
@@ -143,7 +143,7 @@ def _families(made: Iterable[Made]) -> dict[str, list[Made]]:
     return found
 
 
-def _are_alike(members: Sequence[Made], others: Sequence[Made]) -> bool:
+def _are_alike(members: Sequence[TensorMaker], others: Sequence[TensorMaker]) -> bool:
     return len(members) == len(others) and all(
         (a.node.name, a.node.op_type, a.node.inputs) == (b.node.name, b.node.op_type, b.node.inputs)
         for a, b in zip(members, others, strict=True)

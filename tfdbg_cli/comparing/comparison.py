@@ -15,7 +15,7 @@ from tfdbg_cli.comparing.bars import Bar, Bars
 from tfdbg_cli.comparing.digests import digest_gap, digest_in
 from tfdbg_cli.comparing.floors import floor_of
 from tfdbg_cli.comparing.gaps import CODES, SHAPES, Gap, beyond, difference, epsilon, gap
-from tfdbg_cli.comparing.given import APART, NEAR, SAME, Found, Given, Judged
+from tfdbg_cli.comparing.given import APART, NEAR, SAME, CommonInputs, Found, Judgements
 from tfdbg_cli.comparing.left import Left
 from tfdbg_cli.comparing.origins import Side
 from tfdbg_cli.comparing.regions import inside
@@ -127,7 +127,7 @@ class Comparison:
             counterparts[first_name].add(second_name)
             second_counterparts[second_name].add(first_name)
         self.sides = Side(self.first, counterparts), Side(self.second, second_counterparts)
-        self._known = Judged(self.sides)
+        self._known = Judgements(self.sides)
         self._rows: list[Row] = []
         self._next = 0
         self._coarsest = ""
@@ -264,7 +264,7 @@ class Comparison:
             said = ONLY_FIRST if second is None else ONLY_SECOND
             # Another engine computes by other ops.
             return Row(pair, Gap(), Bar(), not self._is_across, said)
-        given = self._known.of(first, second) if pair.matched_by != FED else Given(True)
+        given = self._known.of(first, second) if pair.matched_by != FED else CommonInputs(True)
         op_type = self.first.op_type(first.node_name)
         is_same_op = op_type == self.second.op_type(second.node_name)
         dtypes = self._dtypes(first, second, given)
@@ -311,14 +311,14 @@ class Comparison:
         said = self._said(given, op_type, others) if is_beyond else ""
         return Row(pair, found, bar, is_beyond, said, others, given.is_sure)
 
-    def _said(self, given: Given, op_type: str, others: Sequence[Sequence[str]]) -> str:
+    def _said(self, given: CommonInputs, op_type: str, others: Sequence[Sequence[str]]) -> str:
         if given.is_start:
             return AT_START if op_type in self.sides[0].memory else GIVEN
         if given.state == APART:
             return INPUTS_DIFFER
         return OTHER_INPUTS if others and not self._is_across else MADE_HERE
 
-    def _dtypes(self, first: Datum, second: Datum, given: Given) -> Sequence[str]:
+    def _dtypes(self, first: Datum, second: Datum, given: CommonInputs) -> Sequence[str]:
         """The dtypes of a pair, and coarser ones in which something before was computed."""
         own = known_dtype(first), known_dtype(second)
         if not epsilon(own[0]):

@@ -8,7 +8,7 @@ from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.comparing.alignment import Pair
 from tfdbg_cli.comparing.digests import digest_in
 from tfdbg_cli.comparing.gaps import Gap
-from tfdbg_cli.comparing.given import Given
+from tfdbg_cli.comparing.given import CommonInputs
 from tfdbg_cli.comparing.origins import Side
 from tfdbg_cli.comparing.rounding import carried, summed
 from tfdbg_cli.dumps.datum import Datum
@@ -18,7 +18,7 @@ __all__ = ["floor_of"]
 
 
 def floor_of(
-    sides: tuple[Side, Side], pair: Pair, found: Gap, step: float, given: Given, added: int
+    sides: tuple[Side, Side], pair: Pair, found: Gap, step: float, given: CommonInputs, added: int
 ) -> float:
     """How far a pair may be apart for its summands, and for how far its inputs are apart.
 

@@ -11,7 +11,7 @@ from tfdbg_cli.comparing.origins import Side
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.graph import node_name_of
 
-__all__ = ["APART", "NEAR", "SAME", "Found", "Given", "Judged"]
+__all__ = ["APART", "NEAR", "SAME", "CommonInputs", "Found", "Judgements"]
 
 # How far the tensors of a node are apart: all the same, bit for bit; within the bar; beyond it.
 SAME, NEAR, APART = range(3)
@@ -32,7 +32,7 @@ class Found(NamedTuple):
     dtype: str
 
 
-class Given(NamedTuple):
+class CommonInputs(NamedTuple):
     """What both runs have computed two tensors from.
 
     Attributes:
@@ -57,7 +57,7 @@ class Given(NamedTuple):
         return not self.is_start and self.state == SAME and not any(self.alone)
 
 
-class Judged:
+class Judgements:
     """What is known of the pairs that were judged so far, which are in the order of time.
 
     Args:
@@ -77,12 +77,12 @@ class Judged:
         """Note what is known of a pair within the bar."""
         self._found[found.datum.tensor_name] = found
 
-    def of(self, first: Datum, second: Datum) -> Given:
+    def of(self, first: Datum, second: Datum) -> CommonInputs:
         """What two tensors were computed from, and how far that is apart."""
         side, other = self._sides
         node, other_node = side.nodes.get(first.node_name), other.nodes.get(second.node_name)
         if side.starts(node) and other.starts(other_node):
-            return Given(True)
+            return CommonInputs(True)
         mine, theirs = side.origins(first.node_name), other.origins(second.node_name)
         names = list(mine.matched)
         # What is a counterpart of one of them is it.
@@ -111,7 +111,7 @@ class Judged:
             for dtype in each.dtypes(name)
             if epsilon(dtype)
         }
-        return Given(False, state, others, read, is_sure, sorted(dtypes))
+        return CommonInputs(False, state, others, read, is_sure, sorted(dtypes))
 
     def added(self, datum: Datum) -> int:
         """How many numbers were added up for one element: as many as the inputs have for each."""

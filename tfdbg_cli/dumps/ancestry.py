@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.dumps.executions import Executions, When, body_of, call_of
+from tfdbg_cli.dumps.executions import Executions, InputMoment, body_of, call_of
 from tfdbg_cli.dumps.graph import Edge, Graph, Node, parse_tensor_name
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 
@@ -173,7 +173,7 @@ class Ancestry:
             One dump for each edge; ``None`` where there is none.
         """
         found: list[Datum | None] = []
-        when = When(self._order[id(end)], body_of(end.node_name), end.execution)
+        when = InputMoment(self._order[id(end)], body_of(end.node_name), end.execution)
         consumer, slot = end, end.output_slot
         for edge in reversed(edges):
             if edge.is_control:
@@ -185,20 +185,22 @@ class Ancestry:
             slot, when = parse_tensor_name(edge.tensor)[1] or 0, then
             if datum is not None:
                 consumer = datum
-                when = When(self._order[id(datum)], body_of(datum.node_name), datum.execution)
+                when = InputMoment(
+                    self._order[id(datum)], body_of(datum.node_name), datum.execution
+                )
         return found[::-1]
 
     def _sources(self, node: str, moment: int, consumer: Datum | None = None) -> _Found:
         """The dumped tensors that a node was computed from, through nodes that weren't dumped."""
         data: list[tuple[Datum, _Passed | None]] = []
         unknown: list[str] = []
-        when = When(moment)
+        when = InputMoment(moment)
         if consumer is not None:
-            when = When(moment, body_of(node), consumer.execution)
+            when = InputMoment(moment, body_of(node), consumer.execution)
         slot = consumer.output_slot if consumer is not None else None
         seen: set[tuple[str, int]] = set()
         start = (node, None) if consumer is None else None
-        waiting: deque[tuple[str, _Passed | None, When]] = deque(
+        waiting: deque[tuple[str, _Passed | None, InputMoment]] = deque(
             (tensor, start, at) for tensor, at in self._edges(node, slot, when)
         )
         while waiting:
@@ -224,7 +226,9 @@ class Ancestry:
     def _goes_on(self, name: str) -> bool:
         return bool(self._graph.nodes[name].inputs) or next(self._body(name), None) is not None
 
-    def _edges(self, name: str, slot: int | None, when: When) -> list[tuple[str, When]]:
+    def _edges(
+        self, name: str, slot: int | None, when: InputMoment
+    ) -> list[tuple[str, InputMoment]]:
         """The tensors that an output of a node was computed from, each with the moment to see."""
         node = self._graph.nodes.get(name)
         if node is None:
@@ -250,7 +254,9 @@ class Ancestry:
                 inputs.append(max(bad, key=lambda datum: self._order[id(datum)]).tensor_name)
         return [(tensor, when) for tensor in inputs]
 
-    def _variable(self, name: str, inputs: list[str], when: When) -> list[tuple[str, When]]:
+    def _variable(
+        self, name: str, inputs: list[str], when: InputMoment
+    ) -> list[tuple[str, InputMoment]]:
         """What a loop's variable was: as the loop began, or as the iteration before has left it."""
         begin, again = inputs
         when = self._executions.aligned(when, body_of(name))
@@ -267,7 +273,7 @@ class Ancestry:
             return [(again, before)]
         return [(begin, when)]  # the loop was entered anew
 
-    def _result(self, node: Node, slot: int, when: When) -> str:
+    def _result(self, node: Node, slot: int, when: InputMoment) -> str:
         """The tensor that a call has handed on."""
         ways = node.returns[slot]
         around = body_of(node.name)
@@ -291,7 +297,7 @@ class Ancestry:
             return max(dumped)[1]
         return (ran or [way for way in ways if way] or [""])[-1]
 
-    def _was_passed(self, node: Node, slot: int, when: When) -> bool:
+    def _was_passed(self, node: Node, slot: int, when: InputMoment) -> bool:
         """Whether a loop that was dumped at a moment was not gone round this time."""
         made = self._dump.by_tensor(f"{node.name}:{slot}")
         began = self._dump.by_tensor(node.returns[slot][0])
@@ -304,7 +310,7 @@ class Ancestry:
             return bool(self._dump.by_tensor(end))
         return self._order[id(last)] < self._order[id(began[at])]
 
-    def _at(self, tensor: str, when: When, consumer: Datum | None) -> Datum | None:
+    def _at(self, tensor: str, when: InputMoment, consumer: Datum | None) -> Datum | None:
         """The dump of a tensor that was read at a moment."""
         data = self._dump.by_tensor(tensor)
         if not data:

@@ -10,14 +10,14 @@ from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node
 
-__all__ = ["Executions", "When", "body_of", "call_of"]
+__all__ = ["Executions", "InputMoment", "body_of", "call_of"]
 
 # The names of function bodies that the runtime has inlined: "loop/body/_3/add".
 _STEP = re.compile(r"(.*)/(body|cond|then|else|branch(?:es)?[/_:]?\d+)/_\d+/")
 _BODY = re.compile(r".*/(?:body|cond|then|else|branch(?:es)?[/_:]?\d+)/_\d+/")
 
 
-class When(NamedTuple):
+class InputMoment(NamedTuple):
     """The moment at which an input is looked at.
 
     Attributes:
@@ -67,7 +67,7 @@ class Executions:
         index = int(value[0]) if value.size else -1
         return index if 0 <= index < count else count - 1
 
-    def aligned(self, when: When, body: str) -> When:
+    def aligned(self, when: InputMoment, body: str) -> InputMoment:
         """The same moment as an execution of another body, as far as that is known.
 
         Args:
@@ -92,7 +92,7 @@ class Executions:
             at = each
         return when._replace(body=body, execution=execution if at == body else -1)
 
-    def has_run(self, tensor: str, when: When) -> bool:
+    def has_run(self, tensor: str, when: InputMoment) -> bool:
         """Whether the body that a tensor is in has been executed; true outside of bodies."""
         body = body_of(tensor)
         if not body:

@@ -10,7 +10,7 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others
 
-__all__ = ["Absorbed", "Absorption"]
+__all__ = ["Absorption", "Absorptions"]
 
 # What leaves the range of its dtype with large numbers; of these, what has poles as well.
 _OVERFLOWING = frozenset(
@@ -46,7 +46,7 @@ class Absorption(NamedTuple):
     made: str
 
 
-class Absorbed:
+class Absorptions:
     """What became of overflows.
 
     Args:

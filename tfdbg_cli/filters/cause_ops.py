@@ -13,7 +13,7 @@ from tfdbg_cli.filters.cause_patterns import BACKWARD, PHASE, constant
 from tfdbg_cli.filters.lineage import TensorLineage, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 
-__all__ = ["Written", "forward_node", "inside", "of_gradient", "written_as"]
+__all__ = ["WrittenReason", "forward_node", "inside", "of_gradient", "written_as"]
 
 _FORWARD_NODE, _GRADIENT_SCOPE, _GRAD = "_forward_node", "gradients/", "Grad"
 _OF_NODE = re.compile(r"gradients/([A-Za-z0-9]+?)Backward\d*/")
@@ -27,7 +27,7 @@ _ZERO_BELOW = "the inverse square root of 0|a division by 0|0 / 0"
 _ZERO_IN_MATRIX = f"{_ZERO_BELOW}|0 to a negative power"
 
 
-class Written(NamedTuple):
+class WrittenReason(NamedTuple):
     """A reason by what the program has written.
 
     Attributes:
@@ -103,7 +103,7 @@ _GRADIENTS: Mapping[str, _Gradient] = {
 }
 
 
-def written_as(lineage: TensorLineage, node: Node, text: str) -> Written | None:
+def written_as(lineage: TensorLineage, node: Node, text: str) -> WrittenReason | None:
     """The reason of a gradient by the user's op; ``None``: nothing shows that it is one of these.
 
     Args:
@@ -124,7 +124,7 @@ def written_as(lineage: TensorLineage, node: Node, text: str) -> Written | None:
         return None
     at = _AT.search(text) if known.has_places else None
     text = f"the gradient of {known.text}{at[0] if at else ''}"
-    return Written(text, known.advice, forwards[0].name if forwards else "")
+    return WrittenReason(text, known.advice, forwards[0].name if forwards else "")
 
 
 def forward_node(graph: Graph, node: Node) -> Node | None:
@@ -220,7 +220,7 @@ def _is_derivative(graph: Graph, node: Node, forward: Node) -> bool:
     )
 
 
-def of_gradient(node: Node, made: Array, given: Sequence[Array | None]) -> Written | None:
+def of_gradient(node: Node, made: Array, given: Sequence[Array | None]) -> WrittenReason | None:
     """The reason of a gradient that one node stands for, by what the forward op was given.
 
     Args:
@@ -233,7 +233,7 @@ def of_gradient(node: Node, made: Array, given: Sequence[Array | None]) -> Writt
     edge, x = _EDGES.get(name), given[-1] if given else None
     if name == "linalgsvd" and x is not None and x.ndim >= 2 and _has_equal(x):
         known = _GRADIENTS["svd"]
-        return Written(f"the gradient of {known.text}", known.advice)
+        return WrittenReason(f"the gradient of {known.text}", known.advice)
     if edge is None or x is None or x.shape != made.shape:
         return None
     bad = ~np.isfinite(made)
@@ -244,7 +244,7 @@ def of_gradient(node: Node, made: Array, given: Sequence[Array | None]) -> Writt
     at = f" at {first}" if count == 1 else f" at {count} elements, the first at {first}"
     known = _GRADIENTS[name]
     has_places = known.has_places and made.ndim
-    return Written(f"the gradient of {known.text}{at if has_places else ''}", known.advice)
+    return WrittenReason(f"the gradient of {known.text}{at if has_places else ''}", known.advice)
 
 
 def _has_equal(x: Array) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dump import Datum, Dump, only_nonfinite
 from tfdbg_cli.dumps.graph import Node, node_name_of
-from tfdbg_cli.filters.absorbed import Absorbed, Absorption
+from tfdbg_cli.filters.absorbed import Absorption, Absorptions
 from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.filters.outcome import Outcome
@@ -119,7 +119,7 @@ def began_here(dump: Dump, datum: Datum) -> bool:
 
 def absorbed_by(dump: Dump, datum: Datum) -> Absorption | None:
     """The op that has made finite numbers of an overflow that began in a tensor; ``None``: none."""
-    return TensorLineage.of(dump).once(Absorbed).by(datum)
+    return TensorLineage.of(dump).once(Absorptions).by(datum)
 
 
 def came_in(dump: Dump, datum: Datum) -> Datum | None:

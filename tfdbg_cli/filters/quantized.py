@@ -11,7 +11,7 @@ from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.filters.lineage import TensorLineage, value_of
 from tfdbg_cli.filters.narrow import Share
 
-__all__ = ["Quantized", "clipped", "quantized"]
+__all__ = ["QuantizedTensor", "clipped", "quantized"]
 
 # What PyTorch's engine notes of a tensor whose value it has dequantized.
 _NOTE = re.compile(r"dequantized q(u?int\d+), scale (\S+), zero point (-?\d+)")
@@ -20,7 +20,7 @@ _SHARE = Share(0.01)
 
 
 @dataclass
-class Quantized:
+class QuantizedTensor:
     """A tensor of codes: each stands for (code - zero point) * scale.
 
     Attributes:
@@ -52,7 +52,7 @@ def _span(values: Array) -> str:
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
-def quantized(dump: Dump, datum: Datum, value: Any) -> Quantized | None:
+def quantized(dump: Dump, datum: Datum, value: Any) -> QuantizedTensor | None:
     """What a tensor's codes stand for; ``None``: it has none, or their scale isn't known.
 
     Args:
@@ -96,10 +96,10 @@ def quantized(dump: Dump, datum: Datum, value: Any) -> Quantized | None:
 
 def _made(
     codes: Array, scale: Array, zero: Array, kind: np.dtype[Any], stands_for: Array
-) -> Quantized:
+) -> QuantizedTensor:
     ends = np.iinfo(kind)
     share = float(np.mean((codes <= ends.min) | (codes >= ends.max)))
-    return Quantized(scale, zero, float(stands_for.min()), float(stands_for.max()), share)
+    return QuantizedTensor(scale, zero, float(stands_for.min()), float(stands_for.max()), share)
 
 
 def clipped(datum: Datum, tensor: Any, dump: Dump, *, share: Share = _SHARE) -> bool:

@@ -17,7 +17,13 @@ from tfdbg_cli.net.tokens import find_token, only_address
 from tfdbg_cli.net.wire import LostError
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.choose import make_ui
-from tfdbg_cli.ui.remote.connection import Connection, OverError, Parted, Running, Stopped
+from tfdbg_cli.ui.remote.connection import (
+    Connection,
+    Disconnection,
+    OverError,
+    RunningProgram,
+    StoppedProgram,
+)
 from tfdbg_cli.ui.remote.proxies import RemoteHistory, RemoteService
 
 __all__ = ["main"]
@@ -143,10 +149,10 @@ class _Client:
         while True:
             version, state = self._connection.seen()
             try:
-                if isinstance(state, Parted):
+                if isinstance(state, Disconnection):
                     self._hide_progress()
                     return self._part(state)
-                if isinstance(state, Running):
+                if isinstance(state, RunningProgram):
                     self._show_progress(state)
                 else:
                     self._hide_progress()
@@ -156,7 +162,7 @@ class _Client:
                 if self._interrupt():
                     return _INTERRUPTED
 
-    def _stop(self, stop: Stopped) -> None:
+    def _stop(self, stop: StoppedProgram) -> None:
         """One stop, until the UI or the program leaves it."""
         self._is_interrupted = False
         self._history.arrive(stop.number)
@@ -169,7 +175,7 @@ class _Client:
         except LostError as error:
             self._connection.break_off(str(error))
         except KeyboardInterrupt:
-            if not isinstance(self._connection.state, Parted):
+            if not isinstance(self._connection.state, Disconnection):
                 raise
         finally:
             self._is_asking = False
@@ -186,7 +192,7 @@ class _Client:
             if hasattr(signal, "pthread_kill") and main_thread is not None:
                 signal.pthread_kill(main_thread, signal.SIGINT)
 
-    def _show_progress(self, state: Running) -> None:
+    def _show_progress(self, state: RunningProgram) -> None:
         if not self._is_shown and not self._queue.batch:
             self._is_shown = True
             self._ui.running(self._describe, state.announcement)
@@ -201,7 +207,7 @@ class _Client:
 
     def _interrupt(self) -> bool:
         """A Ctrl-C while the program runs: the first asks for a stop, the next one leaves."""
-        if isinstance(self._connection.state, Parted):
+        if isinstance(self._connection.state, Disconnection):
             return False  # that was `_wake`, or too late
         if not self._is_interrupted and not self._queue.batch:
             self._is_interrupted = True
@@ -213,7 +219,7 @@ class _Client:
         tell("detached; the program runs on.")
         return True
 
-    def _part(self, last: Parted) -> int:
+    def _part(self, last: Disconnection) -> int:
         """Say why it is over."""
         if last.why == "lost":
             tell(f"the connection to the program is lost ({last.text}).")

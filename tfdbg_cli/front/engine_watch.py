@@ -13,7 +13,7 @@ from tfdbg_cli.common.streams import is_unread, tell
 from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.engines.registry import entries, is_perhaps_unused, load
 from tfdbg_cli.front.import_hook import ImportHook
-from tfdbg_cli.front.unseen import Unseen
+from tfdbg_cli.front.unseen import UnseenFrameworks
 from tfdbg_cli.sessions.wrappers.local_cli import host_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class EngineWatch:
         self._seen: dict[str, None] = {}
         self._told: dict[str, str] = {}
         self._perhaps_unused: set[str] = set()
-        self._unseen = Unseen()
+        self._unseen = UnseenFrameworks()
         self._undo: list[Callable[[], None]] = []
         self._is_on = True
         self._process = os.getpid()

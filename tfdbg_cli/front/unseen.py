@@ -17,7 +17,7 @@ from tfdbg_cli.dumps.sources import user_frame
 from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.front.import_hook import ImportHook
 
-__all__ = ["SEEN", "UNSEEN", "Unseen"]
+__all__ = ["SEEN", "UNSEEN", "UnseenFrameworks"]
 
 #: What is debugged today, framework by framework.
 SEEN = (
@@ -76,7 +76,7 @@ _DOORS = (
 )
 
 
-class Unseen:
+class UnseenFrameworks:
     """Waits for the first calls.
 
     Attributes:

@@ -23,7 +23,7 @@ from tfdbg_cli.precision.target import Target
 from tfdbg_cli.remedies.trial import Trial
 from tfdbg_cli.tensors.numeric import dtype_kind
 
-__all__ = ["Narrowed", "Shadow", "relative_error"]
+__all__ = ["NarrowRun", "Shadow", "relative_error"]
 
 _WIDE = ("float32", "float64")
 # Masks hold the lowest number of their dtype, and what is added to it moves it a little.
@@ -31,7 +31,7 @@ _MASKED = -0.99
 
 
 @dataclass
-class Narrowed:
+class NarrowRun:
     """What a run gives with some of its ops in the narrower type.
 
     Attributes:
@@ -100,13 +100,13 @@ class Shadow:
         ]
         return max(errors, default=None)
 
-    def narrowed(self, ops: Collection[str]) -> Narrowed:
+    def narrowed(self, ops: Collection[str]) -> NarrowRun:
         """The forward pass with some ops in the narrower type.
 
         Args:
             ops: the nodes.
         """
-        outcome = Narrowed()
+        outcome = NarrowRun()
         changed: dict[str, Array] = {}
         for node in self._forward.nodes:
             is_narrow = node.name in ops

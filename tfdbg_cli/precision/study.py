@@ -15,7 +15,7 @@ from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.sources import Frame, own_frame
 from tfdbg_cli.precision.forward import ForwardPass
 from tfdbg_cli.precision.ranges import Range
-from tfdbg_cli.precision.shadow import Narrowed, Shadow
+from tfdbg_cli.precision.shadow import NarrowRun, Shadow
 from tfdbg_cli.precision.target import Target
 
 __all__ = ["Kept", "Row", "Study"]
@@ -110,7 +110,7 @@ class Study:
         self._rows: dict[tuple[str, str], Row] = {}
         self._kept: dict[str, Kept] = {}
         #: Type -> what a run gives with all ops in it, the worst of all runs.
-        self.whole: dict[str, Narrowed] = {}
+        self.whole: dict[str, NarrowRun] = {}
 
     @property
     def rows(self) -> list[Row]:

@@ -25,18 +25,18 @@ from tfdbg_cli.remedies.candidates import Candidate, Situation, candidates
 from tfdbg_cli.remedies.edits import Edit, edited
 from tfdbg_cli.remedies.trial import Outcome, Trial, difference
 
-__all__ = ["Tried", "tried", "tried_at_stop"]
+__all__ = ["TriedRemedy", "tried", "tried_at_stop"]
 
 # What has a gradient that is computed of its result.
 _POLES = ("sqrt", "rsqrt", "pow")
 # Seconds for all remedies where nobody has asked for them.
 _AT_A_STOP = 0.3
 # Of stops: several parts of a screen, and a report, tell the same.
-_known: weakref.WeakKeyDictionary[Dump, dict[int, list[Tried]]] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Dump, dict[int, list[TriedRemedy]]] = weakref.WeakKeyDictionary()
 
 
 @dataclass
-class Tried:
+class TriedRemedy:
     """One remedy and what came of it.
 
     Attributes:
@@ -100,7 +100,7 @@ class Tried:
         return self.edit.diff(self.frame.file)
 
 
-def tried_at_stop(dump: Dump, begin: Datum) -> list[Tried]:
+def tried_at_stop(dump: Dump, begin: Datum) -> list[TriedRemedy]:
     """`tried` in `_AT_A_STOP` seconds, once for each tensor; the values aren't kept.
 
     Args:
@@ -115,7 +115,7 @@ def tried_at_stop(dump: Dump, begin: Datum) -> list[Tried]:
     return known[id(begin)]
 
 
-def tried(dump: Dump, begin: Datum, seconds: float) -> list[Tried]:
+def tried(dump: Dump, begin: Datum, seconds: float) -> list[TriedRemedy]:
     """Try the remedies for the reason of a bad tensor: those that make the run clean come first.
 
     Args:
@@ -131,7 +131,7 @@ def tried(dump: Dump, begin: Datum, seconds: float) -> list[Tried]:
     return []
 
 
-def _tried(dump: Dump, begin: Datum, deadline: float) -> list[Tried]:
+def _tried(dump: Dump, begin: Datum, deadline: float) -> list[TriedRemedy]:
     lineage = TensorLineage.of(dump)
     cause, node = cause_of(lineage, begin), lineage.node(begin)
     graph = lineage.graph
@@ -161,7 +161,7 @@ def _tried(dump: Dump, begin: Datum, deadline: float) -> list[Tried]:
 
 def _try(
     lineage: TensorLineage, trial: Trial, situation: Situation, candidate: Candidate
-) -> Tried | None:
+) -> TriedRemedy | None:
     try:
         outcome = trial.run(candidate.change)
     except Exception as error:  # above all: there is no memory
@@ -178,7 +178,7 @@ def _try(
     frame = own_frame(node.frames or ())
     is_later = bool(later_phase(nodes, outcome.unknown)) or _writes(lineage, outcome.unknown)
     is_whole = not outcome.unknown or (loss is not None and is_later)
-    return Tried(
+    return TriedRemedy(
         candidate,
         outcome,
         helps,

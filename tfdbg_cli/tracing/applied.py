@@ -13,10 +13,10 @@ from tfdbg_cli.engines.base import SteppedRun
 if TYPE_CHECKING:
     from tfdbg_cli.tracing.tracer import Tracer
 
-__all__ = ["Applied"]
+__all__ = ["AppliedBlock"]
 
 
-class Applied:
+class AppliedBlock:
     """A block that is applied to later runs, until `remove` or as often as was asked for.
 
     Args:

@@ -16,7 +16,7 @@ from tfdbg_cli.engines.base import Capture, HasGradients, OpenEndedRun, SteppedR
 from tfdbg_cli.stepping.stepper import Step
 from tfdbg_cli.tracing.calls import Calls
 from tfdbg_cli.tracing.errors import AbsentError, OutOfOrderError, TraceError, user_line
-from tfdbg_cli.tracing.handed import Handed
+from tfdbg_cli.tracing.handed import Handouts
 from tfdbg_cli.tracing.order import Order
 
 __all__ = ["Drive"]
@@ -52,8 +52,8 @@ class Drive:
         self._from_inside = from_inside
         self._is_borrowed = is_borrowed
         self._order = Order(run)
-        self._values = Handed(run)
-        self._gradients = Handed(run)
+        self._values = Handouts(run)
+        self._gradients = Handouts(run)
         #: Of modules.
         self.calls = Calls(self, from_inside=from_inside)
         self.opened = run if isinstance(run, OpenEndedRun) else None

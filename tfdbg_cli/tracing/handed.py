@@ -7,10 +7,10 @@ from typing import Any
 
 from tfdbg_cli.engines.base import SteppedRun
 
-__all__ = ["Handed"]
+__all__ = ["Handouts"]
 
 
-class Handed:
+class Handouts:
     """Values that were handed out, by the name of their tensor.
 
     They are copies. What the block writes into one (``value[...] = 0``) is found when the block

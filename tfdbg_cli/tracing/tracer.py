@@ -16,7 +16,7 @@ from tfdbg_cli.dumps.run_folder.writer import write_run_folder
 from tfdbg_cli.dumps.sources import without_debugger
 from tfdbg_cli.engines.base import SteppedRun
 from tfdbg_cli.stepping.stepper import Step
-from tfdbg_cli.tracing.applied import Applied
+from tfdbg_cli.tracing.applied import AppliedBlock
 from tfdbg_cli.tracing.code_block import CodeBlock, capture
 from tfdbg_cli.tracing.drive import Drive
 from tfdbg_cli.tracing.errors import AbsentError, TraceError
@@ -46,10 +46,10 @@ class Tracer:
         self._skip: Skip | None = None
         self._is_in_block = False
         self._block: CodeBlock | None = None
-        self._applied: list[Applied] = []
-        self._applying: Applied | None = None
+        self._applied: list[AppliedBlock] = []
+        self._applying: AppliedBlock | None = None
         #: Through which the block was entered, to be applied to later runs and to none of its own.
-        self._only_applied: Applied | None = None
+        self._only_applied: AppliedBlock | None = None
 
     # -- what the block uses
 
@@ -142,7 +142,7 @@ class Tracer:
         """What the run does next; ``None`` at its end."""
         return self._drive().step
 
-    def every(self, times: int | None = None) -> Applied:
+    def every(self, times: int | None = None) -> AppliedBlock:
         """Apply this block to later runs of the same session or module, whoever asks for them.
 
         A run that doesn't compute what the block asks for is left alone and isn't counted. In the
@@ -166,7 +166,7 @@ class Tracer:
             return self._applying  # the block says it each time that it is applied
         if self._block is not None and not self._is_in_block:
             self._block.scope.attach(sys._getframe(1), self)
-        made = Applied(self, times)
+        made = AppliedBlock(self, times)
         self._applied.append(made)
         if self._block is not None:
             made.begin()
@@ -191,7 +191,7 @@ class Tracer:
     def __enter__(self) -> Self:
         return self._enter(sys._getframe(1))
 
-    def _enter(self, frame: FrameType, applied: Applied | None = None) -> Self:
+    def _enter(self, frame: FrameType, applied: AppliedBlock | None = None) -> Self:
         """Take the block that a frame is entering, and let it be skipped there."""
         if self._driven is not None or self._block is not None:
             raise TraceError("A trace can be entered only once.", "Make another one.")
@@ -303,7 +303,7 @@ class Tracer:
         return self._block
 
     def _apply(
-        self, applied: Applied, run: SteppedRun, info: Callable[[], RunInfo]
+        self, applied: AppliedBlock, run: SteppedRun, info: Callable[[], RunInfo]
     ) -> AbsentError | None:
         """Run the block against another run, as far as it goes.
 

@@ -411,12 +411,12 @@ def test_nodes_of_the_optimizer_lead_back_to_the_users(graph):
     ],
 )
 def test_names_that_optimizers_make(graph, runtime, node):
-    from tfdbg_cli.engines.tensorflow.sessions.bodies.origins import Executed, Origins
+    from tfdbg_cli.engines.tensorflow.sessions.bodies.origins import NodeExecution, Origins
     from tfdbg_cli.engines.tensorflow.shared.body_nodes import Functions
 
     x = tf1.placeholder(tf.float32, [2], name="x")
     tf.negative(x, name="by-2-name")
-    one = Executed(runtime, "Cast", (), 0, 1, 1)
+    one = NodeExecution(runtime, "Cast", (), 0, 1, 1)
     assert Origins(graph, Functions(graph), [one]).of(one).node == node
 
 

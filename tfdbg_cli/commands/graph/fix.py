@@ -23,7 +23,7 @@ from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
-from tfdbg_cli.remedies.tried import Tried, tried
+from tfdbg_cli.remedies.tried import TriedRemedy, tried
 
 __all__ = ["COMMANDS"]
 
@@ -79,7 +79,7 @@ def _without(dump: Dump, begin: Datum) -> list[Line]:
     ]
 
 
-def _table(dump: Dump, begin: Datum, found: Sequence[Tried]) -> list[Line]:
+def _table(dump: Dump, begin: Datum, found: Sequence[TriedRemedy]) -> list[Line]:
     health = TensorHealth(TensorFacts(dump))
     rows = [
         (
@@ -119,7 +119,7 @@ def _table(dump: Dump, begin: Datum, found: Sequence[Tried]) -> list[Line]:
     return lines
 
 
-def _page(dump: Dump, chosen: Tried) -> list[Line]:
+def _page(dump: Dump, chosen: TriedRemedy) -> list[Line]:
     health = TensorHealth(TensorFacts(dump))
     outcome = chosen.outcome
     lines = [
@@ -161,7 +161,7 @@ def _range(value: Any) -> list[Span]:
     return [Span("clean", "success"), Span(f"  {between}")]
 
 
-def _apply(chosen: Tried, path: str) -> Result:
+def _apply(chosen: TriedRemedy, path: str) -> Result:
     if chosen.edit is None:
         raise UserError(
             "This remedy can't be written as a patch.", f"Change the call by hand: {chosen.text}"

@@ -21,7 +21,7 @@ __all__ = [
     "NODE_ARGUMENT",
     "OP_TYPE_ARGUMENT",
     "TIME_UNIT_ARGUMENT",
-    "Selected",
+    "DeviceSelection",
     "filters_of",
     "options_text",
     "select",
@@ -73,7 +73,7 @@ _FILTERS = (
 )
 
 
-class Selected(NamedTuple):
+class DeviceSelection(NamedTuple):
     """What is listed of one device.
 
     Attributes:
@@ -136,7 +136,7 @@ def _within(interval: Interval, name: str) -> Callable[[ProfileEntry], bool]:
     return lambda entry: interval.contains(entry.exec_time)
 
 
-def select(profile: Profile, arguments: argparse.Namespace) -> list[Selected]:
+def select(profile: Profile, arguments: argparse.Namespace) -> list[DeviceSelection]:
     """The entries that pass the filters, of the devices that do.
 
     Args:
@@ -157,6 +157,6 @@ def select(profile: Profile, arguments: argparse.Namespace) -> list[Selected]:
                 f'No device matches "{arguments.device_name_filter}".', f"There are {names}."
             )
     return [
-        Selected(number, device.name, [entry for entry in device.entries if passes(entry)])
+        DeviceSelection(number, device.name, [entry for entry in device.entries if passes(entry)])
         for number, device in chosen
     ]

@@ -21,7 +21,7 @@ from tfdbg_cli.commands.profile.filters import (
     NODE_ARGUMENT,
     OP_TYPE_ARGUMENT,
     TIME_UNIT_ARGUMENT,
-    Selected,
+    DeviceSelection,
     filters_of,
     select,
 )
@@ -67,7 +67,7 @@ class _Table:
     """One device's rows, formatted one by one when somebody looks."""
 
     def __init__(
-        self, dump: Dump, selected: Selected, arguments: argparse.Namespace, width: int
+        self, dump: Dump, selected: DeviceSelection, arguments: argparse.Namespace, width: int
     ) -> None:
         self._dump = dump
         self._entries = selected.entries
@@ -197,7 +197,7 @@ def _type_text(entry: ProfileEntry) -> str:
     return f"{entry.op_type} ({entry.kernel})" if entry.kernel else entry.op_type
 
 
-def _json(chosen: list[Selected]) -> Document:
+def _json(chosen: list[DeviceSelection]) -> Document:
     rows = [(one.device, entry) for one in chosen for entry in one.entries]
 
     def item(number: int) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def _json(chosen: list[Selected]) -> Document:
     return json_document(len(rows), item)
 
 
-def _by_phase(dump: Dump, chosen: list[Selected], unit: str) -> list[Line]:
+def _by_phase(dump: Dump, chosen: list[DeviceSelection], unit: str) -> list[Line]:
     """How long the parts of a training step took, where there are parts."""
     entries = [entry for one in chosen for entry in one.entries]
     phases = phases_of(dump, {entry.node for entry in entries})
@@ -233,7 +233,7 @@ def _by_phase(dump: Dump, chosen: list[Selected], unit: str) -> list[Line]:
 
 
 def _header(
-    context: Context, profile: Profile, chosen: list[Selected], arguments: argparse.Namespace
+    context: Context, profile: Profile, chosen: list[DeviceSelection], arguments: argparse.Namespace
 ) -> list[Line]:
     dump = context.need_dump()
     count = sum(len(one.entries) for one in chosen)

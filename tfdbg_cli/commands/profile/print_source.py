@@ -14,7 +14,7 @@ from tfdbg_cli.commands.profile.filters import (
     NODE_ARGUMENT,
     OP_TYPE_ARGUMENT,
     TIME_UNIT_ARGUMENT,
-    Selected,
+    DeviceSelection,
     filters_of,
     options_text,
     select,
@@ -57,7 +57,7 @@ class _Cost:
         return f"{len(self.nodes)}({self.executions})"
 
 
-def _costs(chosen: Iterable[Selected], cost_type: str) -> dict[str, dict[int, _Cost]]:
+def _costs(chosen: Iterable[DeviceSelection], cost_type: str) -> dict[str, dict[int, _Cost]]:
     """Path -> line number -> cost."""
     found: dict[str, dict[int, _Cost]] = {}
     for one in chosen:

@@ -49,7 +49,7 @@ class Finding:
             that can't be told.
         reason: ``kind``, ``text`` and ``elements``, where it can be shown.
         advice: what people do about it.
-        fixes: the remedies that were tried, as `Tried.record` has them.
+        fixes: the remedies that were tried, as `TriedRemedy.record` has them.
         file, line, function, text: of the program, where it was made; line 0: not known.
         inputs: what it was computed from.
         spread_to: what it has spread to: the same with ``kind`` and ``as``, the program's name.

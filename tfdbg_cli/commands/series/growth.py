@@ -16,7 +16,7 @@ from tfdbg_cli.commands.series.magnitudes import doubling_text, factor_text, gro
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
 from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
-from tfdbg_cli.dumps.series.history import KEPT_RUNS, Growth, Measured
+from tfdbg_cli.dumps.series.history import KEPT_RUNS, Growth, MeasuredTensor
 
 __all__ = ["COMMANDS"]
 
@@ -29,7 +29,7 @@ _LONG_NAME = 40
 class _Grown(NamedTuple):
     """A row."""
 
-    tensor: Measured
+    tensor: MeasuredTensor
     growth: Growth
     last: float
     runs: int

@@ -17,7 +17,7 @@ from tfdbg_cli.dumps.series.history import (
     OUTPUT,
     OUTPUT_GRADIENT,
     Growth,
-    Measured,
+    MeasuredTensor,
 )
 from tfdbg_cli.dumps.series.points import Series
 from tfdbg_cli.tensors.sparkline import sparkline
@@ -95,7 +95,9 @@ def factor_text(growth: Growth) -> str:
     return "inf" if math.isinf(growth.factor) else f"{growth.factor:.3g}x"
 
 
-def nearest(dump: Dump, begin: Datum, known: Mapping[Measured, Series]) -> Measured | None:
+def nearest(
+    dump: Dump, begin: Datum, known: Mapping[MeasuredTensor, Series]
+) -> MeasuredTensor | None:
     """The tensor nearest to another one among those that were measured.
 
     That is what its own module returns (in a backward pass: the gradient of that, or of a parameter
@@ -108,13 +110,13 @@ def nearest(dump: Dump, begin: Datum, known: Mapping[Measured, Series]) -> Measu
         known: what was measured.
     """
     graph = dump.graph()
-    places: dict[tuple[str, str], list[Measured]] = {}
+    places: dict[tuple[str, str], list[MeasuredTensor]] = {}
     for each in known:
         places.setdefault((each.module, each.what), []).append(each)
     if graph is None or not places:
         return None
 
-    def at(path: str, kinds: Iterable[str]) -> Measured | None:
+    def at(path: str, kinds: Iterable[str]) -> MeasuredTensor | None:
         for what in kinds:
             found = places.get((path, what))
             if found:

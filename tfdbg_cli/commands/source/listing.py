@@ -18,14 +18,14 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.tensors.statistics import Health
 
-__all__ = ["Shown", "SourceListing"]
+__all__ = ["FileView", "SourceListing"]
 
 # The names of bad ops behind the lines are at most so long; what counts is at their end.
 _LONGEST_NAME = 32
 
 
 @dataclass(frozen=True)
-class Shown:
+class FileView:
     """What is to be seen of a file.
 
     Attributes:
@@ -49,9 +49,9 @@ class Shown:
             begin: the line; 0: from the beginning.
             changes: attributes that are to be others.
         """
-        made = Shown(**{**vars(self), **changes})
+        made = FileView(**{**vars(self), **changes})
         parts = [f"ps {quoted(made.path)}", f"-b {begin}" if begin else ""]
-        parts += [f"-m {made.limit}" if made.limit != Shown.limit else ""]
+        parts += [f"-m {made.limit}" if made.limit != FileView.limit else ""]
         parts += ["-t" if made.tensors else "", "--fold" if made.is_folded else ""]
         if made.is_folded and made.open:
             parts.append(f"--open {','.join(map(str, sorted(made.open)))}")
@@ -101,7 +101,7 @@ class SourceListing(Document):
     def __init__(
         self,
         dump: Dump,
-        shown: Shown,
+        shown: FileView,
         entry: SourceFile | None,
         text: Mapping[int, str],
         syntax: Syntax | None,
@@ -290,7 +290,7 @@ class SourceListing(Document):
             return [Span("  ")]
         is_open = number in self._shown.open
         lines = frozenset(() if is_open else {number})
-        command = self._shown.command(number, open=lines, limit=Shown.limit)
+        command = self._shown.command(number, open=lines, limit=FileView.limit)
         return [Span("▾" if is_open else "▸", "link", Link(command)), Span(" ")]
 
     def _count(self, number: int) -> int:

@@ -24,7 +24,7 @@ from tfdbg_cli.commands.source.index import (
     resolve_source,
     source_files,
 )
-from tfdbg_cli.commands.source.listing import Shown, SourceListing
+from tfdbg_cli.commands.source.listing import FileView, SourceListing
 from tfdbg_cli.commands.source.syntax import syntax_of
 from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
 from tfdbg_cli.common.documents import (
@@ -243,7 +243,7 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     path = resolve_source(dump, files, asked)
     entry = files.get(path)
     text, notes = _text_of(dump, path, entry)
-    shown = Shown(
+    shown = FileView(
         path,
         arguments.tensors,
         arguments.max_elements_per_line,
@@ -260,7 +260,7 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     if entry is None:
         return ChainDocument(parts, title=f"source: {near_path(path)}", initial_line=initial)
     parts.append(TextDocument([line(), *listing.legend()]))
-    other = shown.command(is_folded=not shown.is_folded, limit=Shown.limit)
+    other = shown.command(is_folded=not shown.is_folded, limit=FileView.limit)
     fold = MenuItem("unfold" if shown.is_folded else "fold", other)
     tensors = MenuItem("tensors", shown.command(tensors=True), enabled=not shown.tensors)
     nodes = MenuItem("nodes", shown.command(tensors=False), enabled=shown.tensors)

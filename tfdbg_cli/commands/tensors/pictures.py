@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tfdbg_cli.commands.registry import Argument
 from tfdbg_cli.common.arrays import Array
-from tfdbg_cli.common.documents import ChainDocument, Document, MenuItem, Span, Turned
+from tfdbg_cli.common.documents import ChainDocument, Document, MenuItem, OtherView, Span
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.pictures.document import Look, PictureDocument
 from tfdbg_cli.tensors.pictures.reduction import HOWS, check_drawable
@@ -133,10 +133,10 @@ class ValueDocument(ChainDocument):
         made.steps, made.printed = self.steps, self.printed
         return made
 
-    def turned(self, way: str, indices: Sequence[int] | None = None) -> Turned:
+    def turned(self, way: str, indices: Sequence[int] | None = None) -> OtherView:
         """As a picture."""
         at = None if indices is None else tuple(indices)
-        return Turned(self._views.picture(at), at)
+        return OtherView(self._views.picture(at), at)
 
 
 class Views:

@@ -31,7 +31,7 @@ from tfdbg_cli.dumps.run_folder.tensors import (
     Kind,
     Record,
     RunFolderDatum,
-    Stored,
+    StoredValue,
     plain_datum_of,
     plain_fields,
 )
@@ -101,7 +101,7 @@ class ColumnsWriter:
         """
         plain, flags = plain_fields(record), 0
         if plain is None:
-            datum = RunFolderDatum(stored := Stored(self._root, record), record, print)
+            datum = RunFolderDatum(stored := StoredValue(self._root, record), record, print)
             plain = datum.plain()
             flags = _ODD | _VIEW * datum.is_view | _PLACED * (stored.place is not None)
             flags |= _UNCOUNTED * (datum.health is None)
@@ -327,10 +327,10 @@ class ColumnMaker(DatumMaker):
     def _odd(self, place: int, name: str, slot: int) -> RunFolderDatum:
         try:
             record = self._columns.line(place)
-            datum = RunFolderDatum(Stored(self._root, record), record, self._report)
+            datum = RunFolderDatum(StoredValue(self._root, record), record, self._report)
         except ValueError as error:
             record = {"node": name, "slot": slot, "missing": f"{error}."}
-            return RunFolderDatum(Stored(self._root, record), record, self._report)
+            return RunFolderDatum(StoredValue(self._root, record), record, self._report)
         of: Any = record.get("of")
         # What a view is a view of is none itself: no chain goes on for ever.
         if (

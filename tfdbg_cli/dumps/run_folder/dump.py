@@ -38,7 +38,7 @@ from tfdbg_cli.dumps.run_folder.json_fields import (
 )
 from tfdbg_cli.dumps.run_folder.profile_file import PROFILE_FILE, read_profile
 from tfdbg_cli.dumps.run_folder.safetensors_part import dtype_of_stored, read_header
-from tfdbg_cli.dumps.run_folder.tensors import Record, RunFolderDatum, Stored, plain_datum
+from tfdbg_cli.dumps.run_folder.tensors import Record, RunFolderDatum, StoredValue, plain_datum
 from tfdbg_cli.dumps.run_folder.writer import (
     FORMAT,
     FRAMES_FILE,
@@ -84,7 +84,7 @@ class RunFolderDump(Dump):
         self._graph: Graph | None = None
         self._is_graph_read = False
         self._run = self._read_run()
-        self._feeds: dict[str, Stored] = {}
+        self._feeds: dict[str, StoredValue] = {}
         self._tensors: list[RunFolderDatum] = []
         self._columns = self._read_columns()
         if self._columns is None:
@@ -169,7 +169,7 @@ class RunFolderDump(Dump):
             if columns.count != self._run.size("tensors"):
                 return None
             feeds = {Fields(each, fail).text("feed"): each for each in columns.feeds}
-            self._feeds = {name: Stored(self._root, each) for name, each in feeds.items()}
+            self._feeds = {name: StoredValue(self._root, each) for name, each in feeds.items()}
         except (DumpError, ValueError, LookupError):  # what is wrong, the index says itself
             self._feeds = {}
             return None
@@ -256,7 +256,7 @@ class RunFolderDump(Dump):
         if datum is not None:
             return datum
         try:
-            stored = Stored(self._root, record)
+            stored = StoredValue(self._root, record)
             if "feed" not in record:
                 return RunFolderDatum(stored, record, self._report)
             self._feeds[Fields(record, fail).text("feed")] = stored

@@ -23,7 +23,7 @@ __all__ = [
     "Plain",
     "Record",
     "RunFolderDatum",
-    "Stored",
+    "StoredValue",
     "plain_datum",
     "plain_datum_of",
     "plain_fields",
@@ -52,7 +52,7 @@ class RunFolderDatum(Datum):
 
     __slots__ = ("_report", "_stored", "health", "op_type")
 
-    def __init__(self, stored: Stored, record: Record, report: Callable[[str], None]) -> None:
+    def __init__(self, stored: StoredValue, record: Record, report: Callable[[str], None]) -> None:
         found = Fields(record, fail)
         if "node" not in found or "slot" not in found:
             raise ValueError("it doesn't say which tensor it is")
@@ -111,7 +111,7 @@ class RunFolderDatum(Datum):
             raise
 
 
-class Stored:
+class StoredValue:
     """Where a value is and how to read it.
 
     Args:
@@ -151,7 +151,7 @@ class Stored:
         self.root = root
         self.path = ""
         self.place: Record | None = record if "of" in found else None
-        self.base: Stored | None = None
+        self.base: StoredValue | None = None
         self.start, self.end = found.size("start"), found.size("end")
         self.checksum = found.size("value_crc32") if "value_crc32" in found else None
         if "description" in found:
@@ -251,7 +251,7 @@ def plain_fields(record: Record) -> Plain | None:
 def plain_datum(root: str, record: Record, report: Callable[[str], None]) -> RunFolderDatum | None:
     """The tensor of a line that holds what nearly all do; ``None``: each field has to be looked at.
 
-    It is what `Stored` and `RunFolderDatum` make of the line, in a third of the time.
+    It is what `StoredValue` and `RunFolderDatum` make of the line, in a third of the time.
     """
     plain = plain_fields(record)
     return None if plain is None else plain_datum_of(root, plain, report)
@@ -259,7 +259,7 @@ def plain_datum(root: str, record: Record, report: Callable[[str], None]) -> Run
 
 def plain_datum_of(root: str, plain: Plain, report: Callable[[str], None]) -> RunFolderDatum:
     """The tensor of which a line says so."""
-    stored = Stored.__new__(Stored)
+    stored = StoredValue.__new__(StoredValue)
     datum = RunFolderDatum.__new__(RunFolderDatum)
     node, slot, time, (nbytes, file, start, end, checksum, counts), kind = plain
     op_type, debug_op, device, dtype, shape = kind

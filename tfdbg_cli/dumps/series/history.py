@@ -12,7 +12,15 @@ from typing import NamedTuple
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.series.points import Points, Series
 
-__all__ = ["GRADIENT", "KEPT_RUNS", "OUTPUT", "OUTPUT_GRADIENT", "Growth", "History", "Measured"]
+__all__ = [
+    "GRADIENT",
+    "KEPT_RUNS",
+    "OUTPUT",
+    "OUTPUT_GRADIENT",
+    "Growth",
+    "History",
+    "MeasuredTensor",
+]
 
 #: Of how many runs of a kind the magnitudes are kept.
 KEPT_RUNS = 200
@@ -23,7 +31,7 @@ OUTPUT, OUTPUT_GRADIENT, GRADIENT = "output", "output_gradient", "gradient"
 _LEAST_GROWTH = 1.5
 
 
-class Measured(NamedTuple):
+class MeasuredTensor(NamedTuple):
     """A tensor whose largest magnitude is kept.
 
     Attributes:
@@ -42,7 +50,7 @@ class _Row(NamedTuple):
 
     run: int
     moment: float
-    tensors: Sequence[Measured]
+    tensors: Sequence[MeasuredTensor]
     values: array[float]
 
 
@@ -116,7 +124,7 @@ class History:
         self,
         kind: str,
         run: int,
-        tensors: Sequence[Measured],
+        tensors: Sequence[MeasuredTensor],
         values: Iterable[float],
         moment: float | None = None,
     ) -> None:
@@ -140,9 +148,9 @@ class History:
         """The kinds of runs that were measured."""
         return [*self._rows]
 
-    def series(self, kind: str) -> Mapping[Measured, Series]:
+    def series(self, kind: str) -> Mapping[MeasuredTensor, Series]:
         """The magnitudes of each tensor in runs of a kind, as numbers over runs."""
-        found: dict[Measured, Series] = {}
+        found: dict[MeasuredTensor, Series] = {}
         for row in [*self._rows.get(kind, ())]:
             for tensor, value in zip(row.tensors, row.values, strict=True):
                 if tensor not in found:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfdbg_cli.common.arrays import Array
 from tfdbg_cli.dumps.run_folder.json_fields import Fields, is_size
-from tfdbg_cli.dumps.series.history import KEPT_RUNS, History, Measured
+from tfdbg_cli.dumps.series.history import KEPT_RUNS, History, MeasuredTensor
 from tfdbg_cli.dumps.series.points import CAPACITY, Series
 from tfdbg_cli.dumps.series.tracks import Mark, Tracks
 
@@ -75,10 +75,10 @@ def read_tracks(found: Fields) -> Tracks:
         made.append(series)
     marks = [Mark(run, is_bad) for run, is_bad in found.items("marks", _is_mark)]
     tracks = Tracks(made, marks)
-    rows: dict[tuple[str, int, float], dict[Measured, float]] = {}
+    rows: dict[tuple[str, int, float], dict[MeasuredTensor, float]] = {}
     for each in found.items("magnitudes", lambda value: isinstance(value, dict))[:_MOST_SERIES]:
         fields = Fields(each, lambda name: None)
-        tensor = Measured(*(fields.text(name) or "" for name in Measured._fields))
+        tensor = MeasuredTensor(*(fields.text(name) or "" for name in MeasuredTensor._fields))
         for run, value, moment in _numbers(fields, KEPT_RUNS):
             rows.setdefault((fields.text("kind") or "?", run, moment), {})[tensor] = value
     for (kind, run, moment), row in sorted(rows.items(), key=lambda each: each[0][1:]):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tfdbg_cli.engines.base import RunHandle, RunHost
     from tfdbg_cli.engines.kit.levels import CaptureLevel
 
-__all__ = ["Driven", "OpenRun", "RunDescription", "RunInputs", "Surveyed"]
+__all__ = ["OpenRun", "RunDescription", "RunDriver", "RunInputs", "WatchedProgram"]
 
 
 class RunInputs(Mapping[str, Any]):
@@ -117,7 +117,7 @@ class RunDescription:
         self._inputs = {}
 
 
-class Surveyed(Protocol):
+class WatchedProgram(Protocol):
     """The program, as the life of its runs needs it; `kit.program.Program` is one."""
 
     setting: Callable[[str], Any]
@@ -139,7 +139,7 @@ class Surveyed(Protocol):
         """The program isn't watched any more."""
 
 
-class Driven(Protocol):
+class RunDriver(Protocol):
     """Lets somebody step through an open run."""
 
     def end(self, error: BaseException | None) -> None:
@@ -175,7 +175,7 @@ class OpenRun:
         self.is_complete = False
         self.is_late = False
         self.cut_short = ""
-        self.prompted: Driven | None = None
+        self.prompted: RunDriver | None = None
         self.is_call = False
         self.is_followed = False
         self.thread = threading.get_ident()

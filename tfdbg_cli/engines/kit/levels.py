@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.series.history import Measured
+from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
 
 __all__ = ["CHECKED", "FULL", "MODULES", "RECORDS", "CaptureLevel"]
@@ -127,7 +127,7 @@ class CaptureLevel:
         self.seconds = time.perf_counter() - self._began
         return Capture(None, self.dump, error)
 
-    def measured(self) -> tuple[Sequence[Measured], Iterable[float]]:
+    def measured(self) -> tuple[Sequence[MeasuredTensor], Iterable[float]]:
         """Tensors and their largest magnitudes, after `finish`, as far as they cost nothing."""
         return (), ()
 

@@ -34,7 +34,7 @@ from tfdbg_cli.engines.base import (
     Watch,
 )
 from tfdbg_cli.engines.kit.contain import contain, contained
-from tfdbg_cli.engines.kit.description import Driven, OpenRun, RunDescription, Surveyed
+from tfdbg_cli.engines.kit.description import OpenRun, RunDescription, RunDriver, WatchedProgram
 from tfdbg_cli.engines.kit.followed import followed_values
 from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
@@ -70,7 +70,7 @@ class RunLife(ABC, Generic[R]):
     looks_ahead = False
     no_stepper = ""
 
-    def __init__(self, program: Surveyed, policy: CapturePolicy) -> None:
+    def __init__(self, program: WatchedProgram, policy: CapturePolicy) -> None:
         self.counts: dict[str, int] = {}
         self.policy = policy
         self._program = program
@@ -110,7 +110,7 @@ class RunLife(ABC, Generic[R]):
         """A level that times the ops; ``None``: there is none."""
         return None
 
-    def drive(self, watcher: CaptureLevel, handle: RunHandle) -> Driven | None:
+    def drive(self, watcher: CaptureLevel, handle: RunHandle) -> RunDriver | None:
         """Let somebody step through the run that begins."""
         return None
 

@@ -17,13 +17,13 @@ from tfdbg_cli.dumps.sources import own_place
 from tfdbg_cli.engines.base import HostOf, ProgramAdapter, RunHost
 from tfdbg_cli.engines.kit.life import RunLife
 
-__all__ = ["Program", "RunsAdapter", "Seeing"]
+__all__ = ["Program", "ProgramObserver", "RunsAdapter"]
 
 # How many frames of ours may be at the end of the stack, until they lift the limit.
 _ENDS = 32
 
 
-class Seeing(Protocol):
+class ProgramObserver(Protocol):
     """How an engine sees what the program does: patches, hooks of the framework, both."""
 
     def install(self) -> None:
@@ -47,7 +47,7 @@ class Program:
     """
 
     runs: RunLife[Any]
-    patches: Seeing
+    patches: ProgramObserver
 
     def __init__(self, traits: EngineTraits) -> None:
         self.engine_name = traits.name

@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 from tfdbg_cli.engines.kit.patching.patches import PatchSet
 
-__all__ = ["Followed", "ThreadFollower"]
+__all__ = ["ThreadFollower", "ThreadRecorder"]
 
 _NOTHING = contextlib.nullcontext()
 
 
-class Followed(Protocol):
+class ThreadRecorder(Protocol):
     """Records a run on several threads."""
 
     @property
@@ -59,7 +59,7 @@ class ThreadFollower:
 
     # What threads do.
 
-    def own(self, recorder: Followed | None) -> None:
+    def own(self, recorder: ThreadRecorder | None) -> None:
         """The calling thread is recorded from now on; ``None``: it isn't."""
         self._local.recorder = weakref.ref(recorder) if recorder is not None else None
         self._local.is_helper = False
@@ -74,13 +74,13 @@ class ThreadFollower:
         recorder = self._helped()
         return _phase(recorder, phase, owner) if recorder is not None else _NOTHING
 
-    def _helped(self) -> Followed | None:
+    def _helped(self) -> ThreadRecorder | None:
         return self._recorder() if getattr(self._local, "is_helper", False) else None
 
-    def _recorder(self) -> Followed | None:
+    def _recorder(self) -> ThreadRecorder | None:
         """Who records the calling thread."""
         reference = getattr(self._local, "recorder", None)
-        recorder: Followed | None = reference() if reference is not None else None
+        recorder: ThreadRecorder | None = reference() if reference is not None else None
         return recorder if recorder is not None and recorder.is_on else None
 
     # What threads are started.
@@ -128,7 +128,9 @@ class ThreadFollower:
 
         return submit
 
-    def _recorded(self, recorder: Followed, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _recorded(
+        self, recorder: ThreadRecorder, function: Callable[..., Any]
+    ) -> Callable[..., Any]:
         """A function that another thread is to call, as a part of the run of this one."""
         place = recorder.here()
         reference = weakref.ref(recorder)
@@ -150,7 +152,7 @@ class ThreadFollower:
 
 
 @contextlib.contextmanager
-def _module(recorder: Followed, module: Any) -> Iterator[None]:
+def _module(recorder: ThreadRecorder, module: Any) -> Iterator[None]:
     recorder.enter_module(module)
     try:
         yield
@@ -159,7 +161,7 @@ def _module(recorder: Followed, module: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _phase(recorder: Followed, phase: str, owner: Any) -> Iterator[None]:
+def _phase(recorder: ThreadRecorder, phase: str, owner: Any) -> Iterator[None]:
     recorder.enter_phase(phase, owner)
     try:
         yield

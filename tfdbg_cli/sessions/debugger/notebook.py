@@ -17,7 +17,7 @@ from tfdbg_cli.tensors.measurements import halt as halt_measurements
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.text import TextUI
 
-__all__ = ["CellEnded", "NotebookDebugger"]
+__all__ = ["CellExit", "NotebookDebugger"]
 
 # What a run-start that nobody stops at decides.
 _PLAINLY = RunChoice(is_debug=False)
@@ -26,7 +26,7 @@ _MORE = "%tfdbg more shows them"
 _MORE_AT_A_STOP = "Enter shows them"
 
 
-class CellEnded(BaseException):
+class CellExit(BaseException):
     """A person at a stop ended the cell, as ``exit --end`` ends a program."""
 
     def _render_traceback_(self) -> list[str]:
@@ -140,7 +140,7 @@ class NotebookDebugger(Debugger):
         """Take over what a stop decided.
 
         Raises:
-            CellEnded: the user ended the cell.
+            CellExit: the user ended the cell.
         """
         if not self.is_in_cell:
             is_run = isinstance(action, RunChoice) and action.is_debug
@@ -149,4 +149,4 @@ class NotebookDebugger(Debugger):
         try:
             super().choose(action, next_run)
         except SystemExit:
-            raise CellEnded from None
+            raise CellExit from None

@@ -32,7 +32,7 @@ from tfdbg_cli.engines.base import (
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.debugger.last_run import LastRun
 from tfdbg_cli.sessions.director.first_screens import FirstScreens
-from tfdbg_cli.sessions.director.following import Following
+from tfdbg_cli.sessions.director.following import NumberFollower
 from tfdbg_cli.sessions.director.program_host import ProgramHost
 from tfdbg_cli.sessions.director.runs import Decision, StartedRun
 from tfdbg_cli.sessions.director.stepping import RunWalk, stop_in
@@ -64,7 +64,7 @@ class RunDirector(ProgramHost):
         self._states = States()
         self._rank_run = ""  # what the ranks call the run that was started last
         self._first_screens = FirstScreens(debugger)
-        self._following = Following(debugger.tracks, self._followed_run)
+        self._following = NumberFollower(debugger.tracks, self._followed_run)
 
     # The start of a run.
 

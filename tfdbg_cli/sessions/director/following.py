@@ -17,13 +17,13 @@ from tfdbg_cli.dumps.series.points import Series
 from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
 from tfdbg_cli.engines.base import Capture, RunCall
 
-__all__ = ["Following", "as_number"]
+__all__ = ["NumberFollower", "as_number"]
 
 # What programs call the number that they make smaller.
 _LOSS = re.compile(r"(?i)(?:^|[^a-z])(?:\w*loss(?:es)?|cost|objective|nll)(?![a-z])")
 
 
-class Following:
+class NumberFollower:
     """What is followed of the runs of one session, or of a program.
 
     Args:

@@ -16,16 +16,16 @@ from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.open import RankRun, find_ranks, find_runs, open_dump, open_ranks, rank_runs
 from tfdbg_cli.dumps.remote.shadow import place_of, shadowed
-from tfdbg_cli.sessions.offline.commands import Opened
+from tfdbg_cli.sessions.offline.commands import OpenedRun
 from tfdbg_cli.sessions.offline.survey import Survey
 
-__all__ = ["Parting", "first_apart"]
+__all__ = ["FirstDifference", "first_apart"]
 
 # So many runs that can't be compared are named one by one.
 _NAMED = 3
 
 
-class Parting(NamedTuple):
+class FirstDifference(NamedTuple):
     """The run that was found.
 
     Attributes:
@@ -34,12 +34,12 @@ class Parting(NamedTuple):
         is_whole: whether all runs up to it could be compared.
     """
 
-    opened: Opened
+    opened: OpenedRun
     notes: list[str]
     is_whole: bool
 
 
-def first_apart(survey: Survey, against: str, terms: Terms) -> Parting:
+def first_apart(survey: Survey, against: str, terms: Terms) -> FirstDifference:
     """Open the first run that is beyond the bar; the last one that has a counterpart, if none is.
 
     Runs that can't be opened, on either side, and those without a counterpart are noted.
@@ -60,7 +60,7 @@ def first_apart(survey: Survey, against: str, terms: Terms) -> Parting:
         open_dump(against)  # says what is there instead
     by_name = {each.name: each for each in others}
     is_one = len(others) == len(survey.runs) == 1
-    found: Opened | None = None
+    found: OpenedRun | None = None
     lost: list[str] = []
     used: set[str] = set()
     left = Left()
@@ -86,15 +86,15 @@ def first_apart(survey: Survey, against: str, terms: Terms) -> Parting:
             found.dump.close()
         # Of several ranks, compare finds the run of the same number itself.
         folder = against if isinstance(other, RankRun) else str(other)
-        found = Opened(run, dump, first=comparison(terms, folder))
+        found = OpenedRun(run, dump, first=comparison(terms, folder))
         if is_apart:
             before = f"The {count - 1} run(s) before it are within the bar."
-            return Parting(found, [*_short(lost), *[before] * (count > 1)], not lost)
+            return FirstDifference(found, [*_short(lost), *[before] * (count > 1)], not lost)
     if found is None:
         hint = "compare DIR compares two runs, whatever they are called."
         raise UserError(f"No run of {place_of(survey.root)} can be compared: {lost[0]}", hint)
     within = f"None of {count} runs is beyond the bar."
-    return Parting(found, [*_short(lost), *[within] * (count > 1)], not lost)
+    return FirstDifference(found, [*_short(lost), *[within] * (count > 1)], not lost)
 
 
 def _of_the_same(

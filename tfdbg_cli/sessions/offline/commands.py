@@ -21,7 +21,7 @@ from tfdbg_cli.sessions.offline.search import RunFilter, Search
 from tfdbg_cli.sessions.offline.survey import Survey, SurveyedRun
 from tfdbg_cli.sessions.offline.table import RUN_COLUMNS, RunTable, run_record, sorted_runs
 
-__all__ = ["Opened", "run_commands"]
+__all__ = ["OpenedRun", "run_commands"]
 
 _MODES = frozenset({"offline", "offline-profile"})
 _WORDS = {
@@ -35,7 +35,7 @@ _OFFERED = 400
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedRun:
     """What `use` leaves a stop with: the run that was opened.
 
     Attributes:
@@ -135,7 +135,7 @@ class _Folder:
             run = found
         if run.number == self._survey.current and wanted is None:
             return Toast(f"Run {run.label} is open already.")
-        return Leave(Opened(run, self._survey.open(run), wanted))
+        return Leave(OpenedRun(run, self._survey.open(run), wanted))
 
     def _numbered(self, text: int | str) -> SurveyedRun:
         runs = self._survey.runs

@@ -19,8 +19,8 @@ from tfdbg_cli.dumps.profile import is_profile_only
 from tfdbg_cli.dumps.remote.shadow import place_of, shadowed
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.offline.against import first_apart
-from tfdbg_cli.sessions.offline.commands import Opened, run_commands
-from tfdbg_cli.sessions.offline.scanned import Scanned
+from tfdbg_cli.sessions.offline.commands import OpenedRun, run_commands
+from tfdbg_cli.sessions.offline.scanned import ScanAnswers
 from tfdbg_cli.sessions.offline.search import Search
 from tfdbg_cli.sessions.offline.survey import Survey
 
@@ -70,7 +70,7 @@ def look(
             action = _stop(opened, survey, registry, debugger, search.scanned)
         finally:
             opened.dump.close()
-        if not isinstance(action, Opened):
+        if not isinstance(action, OpenedRun):
             return
         opened = action
 
@@ -90,7 +90,7 @@ def _survey(path: str | os.PathLike[str], validate: bool) -> Survey:
     return Survey.of_ranks(Path(path).expanduser(), ranks, validate=validate)
 
 
-def _open_last(survey: Survey, debugger: Debugger) -> Opened:
+def _open_last(survey: Survey, debugger: Debugger) -> OpenedRun:
     """The last run that can be opened; the others behind it are noted.
 
     Raises:
@@ -109,16 +109,16 @@ def _open_last(survey: Survey, debugger: Debugger) -> Opened:
             debugger.note(text)
         if len(errors) > _NAMED:
             debugger.note(f"{len(errors) - _NAMED} more runs can't be opened: see runs.")
-        return Opened(run, dump)
+        return OpenedRun(run, dump)
     raise UserError(f"None of the {len(survey.runs)} runs can be opened: {errors[0]}")
 
 
 def _stop(
-    opened: Opened,
+    opened: OpenedRun,
     survey: Survey,
     registry: CommandRegistry,
     debugger: Debugger,
-    scanned: Scanned,
+    scanned: ScanAnswers,
 ) -> Any:
     """Show one run; returns what the user left it for."""
     dump = opened.dump

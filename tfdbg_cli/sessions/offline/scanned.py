@@ -15,13 +15,13 @@ from tfdbg_cli.scanning.tree import INDEX_NAMES, joined, listed, state_of
 from tfdbg_cli.scanning.work import Finding
 from tfdbg_cli.sessions.offline.survey import SurveyedRun
 
-__all__ = ["Scanned"]
+__all__ = ["ScanAnswers"]
 
 # So many folders above a run may be the tree that was scanned.
 _LEVELS = 6
 
 
-class Scanned:
+class ScanAnswers:
     """Answers for filters from the index of a scan, as far as that holds for the files as they are.
 
     Only filters that are what they were for the scan count: built-in ones without thresholds.

@@ -12,7 +12,7 @@ from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, bound, is_only_nonfinite
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.filters.registry import FilterRegistry
-from tfdbg_cli.sessions.offline.scanned import Scanned
+from tfdbg_cli.sessions.offline.scanned import ScanAnswers
 from tfdbg_cli.sessions.offline.survey import Survey, SurveyedRun
 from tfdbg_cli.tensors.measurements import Measurements
 
@@ -69,7 +69,7 @@ class Search:
     def __init__(self, survey: Survey, filters: FilterRegistry) -> None:
         self._survey = survey
         self._filters = filters
-        self.scanned = Scanned(filters)
+        self.scanned = ScanAnswers(filters)
         self._found: dict[tuple[RunFilter, Predicate, int], FoundRun] = {}
 
     def check(self, wanted: RunFilter) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tfdbg_cli.common.arrays import np
-from tfdbg_cli.common.documents import Cell, Document, Image, Line, MenuItem, Span, Turned, line
+from tfdbg_cli.common.documents import Cell, Document, Image, Line, MenuItem, OtherView, Span, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.element import element_document
 from tfdbg_cli.tensors.pictures.about import about_block, first_bad
@@ -359,7 +359,7 @@ class PictureDocument(Document):
 
     # -- seen otherwise
 
-    def turned(self, way: str, indices: Sequence[int] | None = None) -> Turned:
+    def turned(self, way: str, indices: Sequence[int] | None = None) -> OtherView:
         at = None if indices is None else tuple(indices)
         look = self._look
         if way == "picture":
@@ -389,9 +389,9 @@ class PictureDocument(Document):
             look, at = self._panned(down * max(high // 4, 1), right * max(wide // 4, 1), at)
         else:
             return super().turned(way, indices)
-        return Turned(self if look == self._look else self._with(look), at)
+        return OtherView(self if look == self._look else self._with(look), at)
 
-    def _as_numbers(self, at: tuple[int, ...] | None) -> Turned:
+    def _as_numbers(self, at: tuple[int, ...] | None) -> OtherView:
         if self._numbers is None:
             raise UserError("There are no numbers to go back to.")
         place = self._place(at) if at is not None else None
@@ -403,7 +403,7 @@ class PictureDocument(Document):
             bad = None if is_exact else first_bad(block)
             if bad is not None:  # that is what somebody sees, and wants to read
                 at = self._full(panel.outer, rows.start + bad[0], columns.start + bad[1])
-        return Turned(self._numbers(at), at)
+        return OtherView(self._numbers(at), at)
 
     def _tiles(self, at: tuple[int, ...] | None) -> Look:
         if not self._look.outer:
@@ -424,7 +424,7 @@ class PictureDocument(Document):
         outer = other.drawn(at)[:-2] if at is not None else (0,) * (other.values.ndim - 2)
         return replace(self._look, axes=axes, outer=outer, region=None)
 
-    def _other_slice(self, step: int, at: tuple[int, ...] | None) -> Turned:
+    def _other_slice(self, step: int, at: tuple[int, ...] | None) -> OtherView:
         count, here = self._source.count, self._source.number(self._look.outer)
         if count < 2:
             raise UserError("There is one picture: the tensor has no more than two dimensions.")
@@ -438,9 +438,9 @@ class PictureDocument(Document):
         outer = self._source.outer(where)
         if at is not None:
             at = self._full(outer, *self._split(at)[1:])
-        return Turned(self._with(replace(self._look, outer=outer)), at)
+        return OtherView(self._with(replace(self._look, outer=outer)), at)
 
-    def _to_bad(self, direction: int, at: tuple[int, ...] | None) -> Turned:
+    def _to_bad(self, direction: int, at: tuple[int, ...] | None) -> OtherView:
         here = None if at is None else self._source.drawn(at)
         found = self._source.next_bad(here, direction)
         if found is None:
@@ -455,7 +455,7 @@ class PictureDocument(Document):
                 around = (row - high // 2, column - wide // 2, high, wide)
                 region = inside(around, self._source.size)
             look = replace(look, outer=outer, region=region)
-        return Turned(self if look == self._look else self._with(look), indices)
+        return OtherView(self if look == self._look else self._with(look), indices)
 
     def _zoomed(self, factor: float, at: tuple[int, ...] | None) -> Look:
         height, width = self._source.size

@@ -26,7 +26,14 @@ from tfdbg_cli.net.wire import (
 from tfdbg_cli.ui.remote.codec import integer
 from tfdbg_cli.ui.remote.requests import LONGEST
 
-__all__ = ["Connection", "OverError", "Parted", "Running", "StopOverError", "Stopped"]
+__all__ = [
+    "Connection",
+    "Disconnection",
+    "OverError",
+    "RunningProgram",
+    "StopOverError",
+    "StoppedProgram",
+]
 
 # How long a cancelled command may take to end before it is left behind.
 _PATIENCE_SECONDS = 2.0
@@ -34,7 +41,7 @@ _PATIENCE_SECONDS = 2.0
 _MOST_RELEASED = 1_000
 
 
-class Stopped(NamedTuple):
+class StoppedProgram(NamedTuple):
     """The program is at a stop; the attributes are those of its service."""
 
     number: int
@@ -44,13 +51,13 @@ class Stopped(NamedTuple):
     initial_command: str
 
 
-class Running(NamedTuple):
+class RunningProgram(NamedTuple):
     """The program runs; what it was told to run until, if that is worth a line."""
 
     announcement: str
 
 
-class Parted(NamedTuple):
+class Disconnection(NamedTuple):
     """There is no connection any more.
 
     Attributes:
@@ -109,7 +116,7 @@ class Connection:
         self.is_leaving = False
         self.on_parted: Callable[[], None] = lambda: None
         #: What the program is at, and how often that has changed.
-        self.state: Stopped | Running | Parted = Running("")
+        self.state: StoppedProgram | RunningProgram | Disconnection = RunningProgram("")
         self.version = 0
         self.program = self._enter(take_over)
         try:
@@ -142,7 +149,7 @@ class Connection:
 
     def _read(self) -> None:
         try:
-            while not isinstance(self.state, Parted):
+            while not isinstance(self.state, Disconnection):
                 message = self._channel.receive()
                 number = message.get("id")
                 if number is None:
@@ -150,7 +157,7 @@ class Connection:
                 else:
                     self._answered(number, message)
         except (LostError, OSError) as error:
-            self._part(Parted("lost", str(error)))
+            self._part(Disconnection("lost", str(error)))
 
     def _answered(self, number: Any, message: dict[str, Any]) -> None:
         with self._changed:
@@ -170,31 +177,31 @@ class Connection:
                 with self._changed:
                     self.history += [str(text) for text in message["history"]]
                     self._change(
-                        Stopped(
+                        StoppedProgram(
                             integer(message["stop"]), *(printable(str(message[t])) for t in texts)
                         )
                     )
             elif "running" in message:
                 self._progress = ""
-                self._change(Running(printable(str(message["running"]))))
+                self._change(RunningProgram(printable(str(message["running"]))))
             else:
                 for why in ("end", "detached", "replaced"):
                     if why in message:
-                        self._part(Parted(why, printable(str(message[why]))))
+                        self._part(Disconnection(why, printable(str(message[why]))))
         except (TypeError, ValueError, KeyError) as error:
             raise MalformedError(f"an event: {error!r}") from None
 
-    def _change(self, state: Stopped | Running | Parted) -> None:
+    def _change(self, state: StoppedProgram | RunningProgram | Disconnection) -> None:
         with self._changed:
             self.state = state
             self.version += 1
-            if isinstance(state, Stopped):
+            if isinstance(state, StoppedProgram):
                 self.is_leaving = False
             self._changed.notify_all()
 
-    def _part(self, last: Parted) -> None:
+    def _part(self, last: Disconnection) -> None:
         with self._changed:
-            if isinstance(self.state, Parted):
+            if isinstance(self.state, Disconnection):
                 return
             self._change(last)
         self._channel.close()
@@ -203,7 +210,7 @@ class Connection:
 
     # What goes.
 
-    def seen(self) -> tuple[int, Stopped | Running | Parted]:
+    def seen(self) -> tuple[int, StoppedProgram | RunningProgram | Disconnection]:
         """The version and the state that belong together."""
         with self._changed:
             return self.version, self.state
@@ -238,7 +245,7 @@ class Connection:
             raise UserError(f"That is more than {LONGEST} characters, too long to be sent.")
         number = next(self._numbers)
         with self._changed:
-            if isinstance(self.state, Parted):
+            if isinstance(self.state, Disconnection):
                 raise OverError(self.state.text)
             self._expected.add(number)
         try:
@@ -263,7 +270,7 @@ class Connection:
     def _result(self, number: int, until: float | None) -> Any:
         with self._changed:
             while number not in self._answers:
-                if isinstance(self.state, Parted):
+                if isinstance(self.state, Disconnection):
                     raise OverError(self.state.text)
                 left = 60.0 if until is None else until - time.monotonic()
                 if left <= 0:
@@ -303,12 +310,12 @@ class Connection:
 
     def break_off(self, why: str) -> None:
         """End the connection, because what the program says makes no sense."""
-        self._part(Parted("lost", why))
+        self._part(Disconnection("lost", why))
 
     def close(self) -> None:
         """End the connection."""
         self.is_leaving = True
-        self._part(Parted("detached", ""))
+        self._part(Disconnection("detached", ""))
 
 
 def _who() -> str:

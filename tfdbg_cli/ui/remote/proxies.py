@@ -18,8 +18,8 @@ from tfdbg_cli.common.documents import (
     ElementStep,
     Field,
     Line,
+    OtherView,
     TableLines,
-    Turned,
     line,
 )
 from tfdbg_cli.common.errors import UserError
@@ -27,7 +27,13 @@ from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.net.wire import MalformedError
 from tfdbg_cli.ui.remote import codec
-from tfdbg_cli.ui.remote.connection import Connection, OverError, Parted, StopOverError, Stopped
+from tfdbg_cli.ui.remote.connection import (
+    Connection,
+    Disconnection,
+    OverError,
+    StopOverError,
+    StoppedProgram,
+)
 
 __all__ = ["RemoteDocument", "RemoteHistory", "RemoteService"]
 
@@ -82,7 +88,11 @@ class RemoteService:
     """
 
     def __init__(
-        self, connection: Connection, stop: Stopped, settings: Settings, history: RemoteHistory
+        self,
+        connection: Connection,
+        stop: StoppedProgram,
+        settings: Settings,
+        history: RemoteHistory,
     ) -> None:
         self._connection = connection
         self._stop = stop.number
@@ -179,9 +189,9 @@ class RemoteDocument(Document):
 
     def _ask(self, name: str, **arguments: Any) -> Any:
         state = self._connection.state
-        if isinstance(state, Parted):
+        if isinstance(state, Disconnection):
             raise OverError(state.text)
-        if not isinstance(state, Stopped):
+        if not isinstance(state, StoppedProgram):
             raise UserError("The program runs on already.")
         try:
             return self._connection.call(state.number, name, document=self._number, **arguments)
@@ -270,7 +280,7 @@ class RemoteDocument(Document):
                 and learns of the program's end in this way.
         """
         state = self._connection.state
-        if isinstance(state, Parted) and not self._connection.is_leaving:
+        if isinstance(state, Disconnection) and not self._connection.is_leaving:
             raise OverError(state.text)
         return bool(self._until)
 
@@ -388,10 +398,10 @@ class RemoteDocument(Document):
         except UserError:
             return self
 
-    def turned(self, way: str, indices: Sequence[int] | None = None) -> Turned:
+    def turned(self, way: str, indices: Sequence[int] | None = None) -> OtherView:
         place = None if indices is None else [int(index) for index in indices]
         data, found = codec.decode_turned(self._ask("turned", way=way, indices=place))
-        return Turned(self._other(data), found)
+        return OtherView(self._other(data), found)
 
     def _other(self, data: Any) -> Document:
         """The Document that the program has sent, which may be this one."""

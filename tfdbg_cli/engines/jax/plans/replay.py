@@ -11,7 +11,7 @@ from jax import numpy as jnp
 
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.engines.jax.plans.ops import Block, Constant, Op
-from tfdbg_cli.engines.jax.plans.shards import Diverging, Shards
+from tfdbg_cli.engines.jax.plans.shards import DivergingDevices, Shards
 from tfdbg_cli.engines.jax.plans.values import chosen, is_key, is_spread
 from tfdbg_cli.engines.jax.private import array_of_ref, calls_back, is_ref, scan_counts
 
@@ -117,7 +117,7 @@ class Replay:
             if op.kind == "cond":
                 branch = min(max(int(_agreed(op, inputs[0])), 0), len(op.bodies) - 1)
                 return self.run(op.bodies[branch], inputs[1:])
-        except Diverging:
+        except DivergingDevices:
             return self._whole(op, inputs, "its devices go different ways")
         if op.kind == "callback":
             return self._call_back(op, inputs)

@@ -18,7 +18,7 @@ from jax.sharding import PartitionSpec
 
 from tfdbg_cli.engines.jax.private import ShardMap, partition_spec, varying_axes
 
-__all__ = ["Diverging", "Shards"]
+__all__ = ["DivergingDevices", "Shards"]
 
 _MOST_NAMED = 4
 # Equation -> what does it; the equation is held, so that its id is no other's. A function's jaxpr
@@ -27,7 +27,7 @@ _MADE: OrderedDict[tuple[int, str], tuple[Any, Callable[..., Any]]] = OrderedDic
 _MOST_MADE = 4096
 
 
-class Diverging(Exception):
+class DivergingDevices(Exception):
     """The devices go different ways."""
 
 
@@ -134,11 +134,11 @@ class Shards:
         """The one value that all devices have.
 
         Raises:
-            Diverging: they have different ones.
+            DivergingDevices: they have different ones.
         """
         values = np.asarray(value).reshape(-1)
         if (values != values[0]).any():
-            raise Diverging
+            raise DivergingDevices
         return values[0]
 
     def note(self, array: Any) -> str:

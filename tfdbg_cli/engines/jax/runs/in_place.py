@@ -12,7 +12,7 @@ from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.engines.jax.plans.values import distance
 from tfdbg_cli.engines.jax.private import compiler_options, is_committed
 from tfdbg_cli.engines.jax.runs.calls import Call
-from tfdbg_cli.engines.jax.twins.results import Computed, ResultsTwin
+from tfdbg_cli.engines.jax.twins.results import ResultsTwin, TwinResult
 from tfdbg_cli.engines.jax.twins.twins import Twins
 
 __all__ = ["InPlace"]
@@ -60,7 +60,7 @@ class InPlace:
             patience,
         )
 
-    def try_out(self, twin: ResultsTwin, call: Call) -> Computed | None:
+    def try_out(self, twin: ResultsTwin, call: Call) -> TwinResult | None:
         """Let a twin make a call that is over; see whether it returns the like.
 
         ``None``: all that may be bad shows in what the function returns, so that it isn't needed.

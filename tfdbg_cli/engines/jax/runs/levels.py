@@ -29,7 +29,7 @@ from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
 from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 
-__all__ = ["INCOMPLETE", "OUTPUTS", "OutputsLevel", "ReplayLevel", "Replayed"]
+__all__ = ["INCOMPLETE", "OUTPUTS", "OutputsLevel", "ReplayLevel", "ReplayedRun"]
 
 # What an array is part of ends here in its path.
 _ROOT = re.compile(r"[.\[/]")
@@ -40,7 +40,7 @@ OUTPUTS = "outputs"
 INCOMPLETE = "Incomplete"
 
 
-class Replayed:
+class ReplayedRun:
     """The calls of a run, done once more op by op; what is made of that.
 
     Args:
@@ -196,7 +196,7 @@ class Replayed:
             largest, path, tensor = max(differing)
             self.notes.append(
                 (
-                    "Replayed",
+                    "ReplayedRun",
                     f"op by op, {len(differing)} of {len(made)} results differ from those of the "
                     f"compiled function, by {largest:.1e} of the largest number at most "
                     f"({tensor}, returned{' at ' + path if path else ''})",
@@ -276,7 +276,7 @@ class ReplayLevel(CaptureLevel):
     def __init__(self, watch: Watch) -> None:
         super().__init__(watch)
         self.calls: list[Call] = []
-        self.replayed: Replayed | None = None
+        self.replayed: ReplayedRun | None = None
         #: What somebody has stepped through, in place of what would be replayed.
         self.stepped: MemoryDump | None = None
 
@@ -304,7 +304,7 @@ class ReplayLevel(CaptureLevel):
 
     def make_dump(self) -> MemoryDump:
         """Do the calls again."""
-        replayed = self.replayed = Replayed(self.watch)
+        replayed = self.replayed = ReplayedRun(self.watch)
         for call in self.calls:
             if isinstance(call.error, Exception) and not _is_of_run(call.error):
                 continue  # it wasn't even traced
@@ -320,7 +320,7 @@ class ReplayLevel(CaptureLevel):
 
     def glimpse(self) -> MemoryDump | None:
         """The calls that are over, done again."""
-        made = Replayed(self.watch)
+        made = ReplayedRun(self.watch)
         made.is_alone = True
         for call in self.calls:
             made.add(call)

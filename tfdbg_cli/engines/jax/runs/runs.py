@@ -37,7 +37,7 @@ from tfdbg_cli.engines.jax.runs.timing import TimingLevel
 from tfdbg_cli.engines.jax.stepping.calls import PromptedCall, Trap, stepper_of
 from tfdbg_cli.engines.jax.twins.twins import Twin, Twins
 from tfdbg_cli.engines.kit.contain import contained
-from tfdbg_cli.engines.kit.description import Driven, OpenRun, RunDescription, RunInputs
+from tfdbg_cli.engines.kit.description import OpenRun, RunDescription, RunDriver, RunInputs
 from tfdbg_cli.engines.kit.levels import FULL, MODULES, RECORDS, CaptureLevel
 from tfdbg_cli.engines.kit.life import RunLife
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
@@ -180,7 +180,7 @@ class JaxRuns(RunLife[OpenRun]):
     def drive(self, watcher: CaptureLevel, handle: RunHandle) -> PromptedCall | None:
         return PromptedCall(watcher, handle.conduct) if isinstance(watcher, ReplayLevel) else None
 
-    def _stepped(self, prompted: Driven, call: Call) -> Capture | None:
+    def _stepped(self, prompted: RunDriver, call: Call) -> Capture | None:
         assert isinstance(prompted, PromptedCall)
         with self.quiet():
             return prompted.made(call)

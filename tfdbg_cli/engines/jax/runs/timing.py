@@ -13,7 +13,7 @@ from tfdbg_cli.dumps.profile import Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.jax.plans.ops import Op
 from tfdbg_cli.engines.jax.plans.replay import Replay
-from tfdbg_cli.engines.jax.runs.levels import Replayed, ReplayLevel
+from tfdbg_cli.engines.jax.runs.levels import ReplayedRun, ReplayLevel
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 
 __all__ = ["TimingLevel"]
@@ -40,7 +40,7 @@ class _TimedReplay(Replay):
         return made
 
 
-class _Timed(Replayed):
+class _Timed(ReplayedRun):
     """The calls of a run, each op with its times, and no values."""
 
     def __init__(self, watch: Watch) -> None:

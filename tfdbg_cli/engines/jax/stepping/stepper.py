@@ -32,7 +32,7 @@ from tfdbg_cli.engines.jax.stepping.given import (
 )
 from tfdbg_cli.engines.jax.stepping.gradients import gradient_of
 from tfdbg_cli.engines.jax.stepping.layout import CallLayout
-from tfdbg_cli.engines.jax.stepping.worlds import Inside, Told, World
+from tfdbg_cli.engines.jax.stepping.worlds import ComputedTensor, Inside, World
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
 from tfdbg_cli.engines.kit.replayed import ReplayStepper, StepReader
@@ -221,7 +221,7 @@ class CallStepper(ReplayStepper, HasGradients):
     def _done_values(self, tensor: str) -> list[Any]:
         return _values(self._done_of(self._world, self._layout.makers[tensor]), tensor)
 
-    def _done_of(self, world: World, index: int) -> Sequence[Told]:
+    def _done_of(self, world: World, index: int) -> Sequence[ComputedTensor]:
         """What a step has made, as far as it was done."""
         told = world.told_of(index)
         return _until(told, self._round if index >= self._position else None)
@@ -461,14 +461,14 @@ class CallStepper(ReplayStepper, HasGradients):
         self._changed = None
 
 
-def _until(told: Sequence[Told], rounds: int | None) -> Sequence[Told]:
+def _until(told: Sequence[ComputedTensor], rounds: int | None) -> Sequence[ComputedTensor]:
     """What a step has made in its first iterations; ``None``: in all of them."""
     if rounds is None:
         return told
     return [each for each in told if each.rounds and each.rounds[0] < rounds]
 
 
-def _values(told: Sequence[Told], tensor: str) -> list[Any]:
+def _values(told: Sequence[ComputedTensor], tensor: str) -> list[Any]:
     """The values of a tensor, in their order."""
     node, _, slot = tensor.rpartition(":")
     return [each.value for each in told if (each.node, each.slot) == (node, int(slot))]

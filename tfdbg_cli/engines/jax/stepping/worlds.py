@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from tfdbg_cli.engines.jax.plans.ops import Constant, Op
 from tfdbg_cli.engines.jax.plans.replay import CallbackResults, Replay
 
-__all__ = ["Inside", "Told", "World"]
+__all__ = ["ComputedTensor", "Inside", "World"]
 
 
-class Told(NamedTuple):
+class ComputedTensor(NamedTuple):
     """A tensor that was computed, at one moment.
 
     Attributes:
@@ -93,9 +93,9 @@ class World:
         self._base = base
         self.known: dict[int, Any] = {**values, **self._others}
         self.changed: set[int] = set(self._others)
-        self.told: list[list[Told]] = []
+        self.told: list[list[ComputedTensor]] = []
         self.computed: set[int] = set()
-        self._now: list[Told] = []
+        self._now: list[ComputedTensor] = []
         self._begun = -1
         self._replay = _ChangedReplay(self._tell, callbacks, error)
 
@@ -104,7 +104,7 @@ class World:
         """How many ops were done."""
         return len(self.told)
 
-    def told_of(self, index: int) -> Sequence[Told]:
+    def told_of(self, index: int) -> Sequence[ComputedTensor]:
         """What an op has made; of the one that has failed, what it had made before."""
         if index < self.done:
             return self.told[index]
@@ -156,7 +156,7 @@ class World:
         return any(not isinstance(each, Constant) and each in self.changed for each in op.inputs)
 
     def _tell(self, node: str, slot: int, value: Any) -> None:
-        self._now.append(Told(node, slot, value, (*self._replay.rounds,)))
+        self._now.append(ComputedTensor(node, slot, value, (*self._replay.rounds,)))
 
 
 def _value(known: Mapping[int, Any], operand: int | Constant) -> Any:

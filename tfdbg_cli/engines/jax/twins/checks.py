@@ -18,10 +18,10 @@ from tfdbg_cli.engines.jax.twins.loops import has_shard_map, is_inexact, is_unsu
 from tfdbg_cli.engines.jax.twins.op_facts import FACTS, op_of
 from tfdbg_cli.engines.kit.op_facts import Search
 
-__all__ = ["Checked", "Checks", "checks_of"]
+__all__ = ["CheckedEquation", "Checks", "checks_of"]
 
 
-class Checked:
+class CheckedEquation:
     """An equation that the function computes.
 
     Attributes:
@@ -56,7 +56,7 @@ class Checks:
 
     __slots__ = ("_told", "equations", "jaxpr")
 
-    def __init__(self, jaxpr: Any, equations: Sequence[Checked], told: set[Any]) -> None:
+    def __init__(self, jaxpr: Any, equations: Sequence[CheckedEquation], told: set[Any]) -> None:
         self.jaxpr, self.equations, self._told = jaxpr, equations, told
 
     @property
@@ -122,17 +122,17 @@ class _Search:
                 found.append(self._checked(equation))
         return Checks(self._jaxpr, found[::-1], self._told)
 
-    def _checked(self, equation: Any) -> Checked:
+    def _checked(self, equation: Any) -> CheckedEquation:
         name = equation.primitive.name
         called = called_jaxpr(equation)
         if called is not None:
             body = checks_of(called.jaxpr, self._are_told(equation), self._are_used(equation))
             self._tell(equation.invars, body.told)
-            return Checked(equation, (), (body,))
+            return CheckedEquation(equation, (), (body,))
         bodies = self._bodies[name](equation) if name in self._bodies else ()
         if bodies:
-            return Checked(equation, (), bodies)
-        return Checked(equation, self._search.check(op_of(equation)))
+            return CheckedEquation(equation, (), bodies)
+        return CheckedEquation(equation, self._search.check(op_of(equation)))
 
     def _condition(self, equation: Any) -> Sequence[Checks]:
         told, used = self._are_told(equation), self._are_used(equation)

@@ -15,7 +15,7 @@ from tfdbg_cli.engines.jax.plans.ops import CALLBACKS
 from tfdbg_cli.engines.jax.plans.plan import called_jaxpr, value_of
 from tfdbg_cli.engines.jax.plans.values import chosen
 from tfdbg_cli.engines.jax.private import only, partition_spec, scan_counts, shard_map_of
-from tfdbg_cli.engines.jax.twins.checks import Checked, Checks
+from tfdbg_cli.engines.jax.twins.checks import CheckedEquation, Checks
 from tfdbg_cli.engines.jax.twins.loops import has_unsure, inner_jaxprs, is_inexact, is_unsure
 
 __all__ = ["BAD", "CUT", "MOST_ITERATIONS", "health_of", "obstacle", "results_and_health"]
@@ -137,7 +137,9 @@ def _op(jaxpr: Any, equation: Any, known: Mapping[Any, Any]) -> list[Any]:
     return made
 
 
-def _scan(checked: Checked, inputs: Sequence[Any], none: Any) -> tuple[list[Any], list[Any]]:
+def _scan(
+    checked: CheckedEquation, inputs: Sequence[Any], none: Any
+) -> tuple[list[Any], list[Any]]:
     params, (body,) = checked.equation.params, checked.bodies
     constants, count = scan_counts(params)
     held, begin = inputs[:constants], inputs[constants : constants + count]
@@ -159,7 +161,9 @@ def _scan(checked: Checked, inputs: Sequence[Any], none: Any) -> tuple[list[Any]
     return [*carried, *collected], [flag]
 
 
-def _while(checked: Checked, inputs: Sequence[Any], none: Any) -> tuple[list[Any], list[Any]]:
+def _while(
+    checked: CheckedEquation, inputs: Sequence[Any], none: Any
+) -> tuple[list[Any], list[Any]]:
     params, (test, body) = checked.equation.params, checked.bodies
     tests = params["cond_nconsts"]
     begin = tests + params["body_nconsts"]
@@ -198,7 +202,9 @@ def _while(checked: Checked, inputs: Sequence[Any], none: Any) -> tuple[list[Any
     return carried, [_any(flags)]
 
 
-def _condition(checked: Checked, inputs: Sequence[Any], none: Any) -> tuple[list[Any], list[Any]]:
+def _condition(
+    checked: CheckedEquation, inputs: Sequence[Any], none: Any
+) -> tuple[list[Any], list[Any]]:
     branches = [
         functools.partial(_branch, body, closed.consts, none)
         for body, closed in zip(checked.bodies, checked.equation.params["branches"], strict=True)
@@ -215,7 +221,9 @@ def _branch(
     return _any(flags), made
 
 
-def _shard_map(checked: Checked, inputs: Sequence[Any], none: Any) -> tuple[list[Any], list[Any]]:
+def _shard_map(
+    checked: CheckedEquation, inputs: Sequence[Any], none: Any
+) -> tuple[list[Any], list[Any]]:
     del none
     parts, (body,) = shard_map_of(checked.equation), checked.bodies
     assert parts is not None
@@ -232,7 +240,7 @@ def _shard_map(checked: Checked, inputs: Sequence[Any], none: Any) -> tuple[list
     return made, [*jnp.max(found, axis=0)[1:]]  # of all devices
 
 
-_WAYS: dict[str, Callable[[Checked, Sequence[Any], Any], tuple[list[Any], list[Any]]]] = {
+_WAYS: dict[str, Callable[[CheckedEquation, Sequence[Any], Any], tuple[list[Any], list[Any]]]] = {
     "cond": _condition,
     "scan": _scan,
     "shard_map": _shard_map,

@@ -13,10 +13,10 @@ from tfdbg_cli.engines.jax.twins.health import results_and_health
 from tfdbg_cli.engines.jax.twins.loops import has_unsure
 from tfdbg_cli.engines.jax.twins.twins import Twin
 
-__all__ = ["Computed", "ResultsTwin"]
+__all__ = ["ResultsTwin", "TwinResult"]
 
 
-class Computed(NamedTuple):
+class TwinResult(NamedTuple):
     """What a twin has made of a call.
 
     Attributes:
@@ -76,7 +76,7 @@ class ResultsTwin(Twin):
         """Whether it has been compiled."""
         return self._function is not None
 
-    def compute(self, constants: Sequence[Any], values: Sequence[Any]) -> Computed:
+    def compute(self, constants: Sequence[Any], values: Sequence[Any]) -> TwinResult:
         """Compute it, and wait for the flags.
 
         Args:
@@ -86,9 +86,9 @@ class ResultsTwin(Twin):
         assert self._function is not None
         results, flags = self._function(constants, *values)
         told = jax.device_get(flags)
-        return Computed(results, told[:-1], not told[-1])
+        return TwinResult(results, told[:-1], not told[-1])
 
-    def trust(self, computed: Computed, values: Sequence[Any], results: Sequence[Any]) -> None:
+    def trust(self, computed: TwinResult, values: Sequence[Any], results: Sequence[Any]) -> None:
         """See whether what it has made of a call is like what the function has returned.
 
         Args:

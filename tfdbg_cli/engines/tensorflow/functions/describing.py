@@ -14,19 +14,19 @@ from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, HeldValue, Seen, values_of
-from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined, Path
+from tfdbg_cli.engines.tensorflow.functions.inlined import InlinedNames, Path
 from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
-from tfdbg_cli.engines.tensorflow.functions.pipelines.described import Described, explain
+from tfdbg_cli.engines.tensorflow.functions.pipelines.described import RunDraft, explain
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.replicas import scope_of_replica
 from tfdbg_cli.engines.tensorflow.functions.slots import Slot
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
-from tfdbg_cli.engines.tensorflow.functions.twins.windows import Held
+from tfdbg_cli.engines.tensorflow.functions.twins.windows import IterationWindow
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
-__all__ = ["GRADIENT", "Call", "DescribedCall", "Describing", "Event", "Op"]
+__all__ = ["GRADIENT", "Call", "DescribedCall", "Event", "Op", "RunDescriber"]
 
 #: What the names of ops of a gradient begin with.
 GRADIENT = "gradient_tape/"
@@ -95,12 +95,12 @@ class DescribedCall(NamedTuple):
     """
 
     event: Any
-    inlined: Inlined
+    inlined: InlinedNames
     arguments: Sequence[str]
     seen: Sequence[Seen]
 
 
-class Describing:
+class RunDescriber:
     """Puts a run into words.
 
     Args:
@@ -143,7 +143,7 @@ class Describing:
         """Add what has made a batch that came in bad; a sentence that says so, or nothing."""
         if not self._handles:
             return ""
-        room = Described(self._nodes, self._data, self._handles, self._numbering, self._add)
+        room = RunDraft(self._nodes, self._data, self._handles, self._numbering, self._add)
         return explain(room, iterators, Library())
 
     def describe(self, events: Sequence[Event]) -> tuple[list[Node], list[Datum], dict[int, str]]:
@@ -203,7 +203,7 @@ class Describing:
             self._input(tensor, f"input/{argument.name}", call.timestamp)
             for tensor, argument in zip(call.inputs, signature, strict=True)
         ]
-        inlined = Inlined(
+        inlined = InlinedNames(
             layout,
             call.function,
             arguments,
@@ -228,9 +228,9 @@ class Describing:
                 )
         else:
             found = call.known.values_before(call.inputs, call.failed)
-        lacks: dict[tuple[Path, str], Held] = {}
+        lacks: dict[tuple[Path, str], IterationWindow] = {}
 
-        def lack(path: Path, loop: str, held: Held) -> None:
+        def lack(path: Path, loop: str, held: IterationWindow) -> None:
             lacks.setdefault((path, loop), held)
 
         every = list(values_of(*found, call.inputs, lack)) if found is not None else []
@@ -278,7 +278,7 @@ class Describing:
             )
 
 
-def _lacking(loop: str, held: Held) -> str:
+def _lacking(loop: str, held: IterationWindow) -> str:
     """What isn't there of a loop, as a sentence."""
     first = held.first
     texts = [f"(#0) is its iteration {first}, as the {first} before it" if first else "it"]

@@ -13,7 +13,7 @@ from tfdbg_cli.dumps.datum import InconvertibleTensorProto
 from tfdbg_cli.engines.tensorflow.functions.definitions import Kind
 from tfdbg_cli.engines.tensorflow.functions.inlined import Path, argument_key
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem
-from tfdbg_cli.engines.tensorflow.functions.twins.windows import NUMBERS, Held
+from tfdbg_cli.engines.tensorflow.functions.twins.windows import NUMBERS, IterationWindow
 from tfdbg_cli.engines.tensorflow.shared.inlined_bodies import ARGUMENT
 from tfdbg_cli.engines.tensorflow.shared.values import base_dtype_name, holdable, plain
 
@@ -115,7 +115,7 @@ class Seen(NamedTuple):
 
 
 #: Gets the path and the name of a loop, and which of its iterations are held.
-Lacks = Callable[[Path, str, Held], None]
+Lacks = Callable[[Path, str, IterationWindow], None]
 _Get = Callable[[int], HeldValue]
 _Values = dict[tuple[str, int], HeldValue]
 
@@ -195,12 +195,12 @@ def _inside(
         before, condition = item.inner.get("cond", (0, None))
         behind = first + len(inner.dtypes)
         if node.loop is None:
-            there = Held.of(get(behind + at).load() for at in range(NUMBERS))
+            there = IterationWindow.of(get(behind + at).load() for at in range(NUMBERS))
             behind += NUMBERS
         else:
             with context.eager_mode():
                 length = gen_list_ops.tensor_list_length(get(first).tensor())
-            there = Held(0, int(length), False)
+            there = IterationWindow(0, int(length), False)
         if lacks is not None and (there.first or there.is_cut):
             lacks(path, node.name, there)
         inside = (*path, (node.name, "body"))

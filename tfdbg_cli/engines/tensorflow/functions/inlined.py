@@ -19,7 +19,7 @@ from tfdbg_cli.engines.tensorflow.shared.inlined_bodies import ARGUMENT
 from tfdbg_cli.engines.tensorflow.shared.private import function_of
 from tfdbg_cli.engines.tensorflow.shared.stacks import frames_of
 
-__all__ = ["Inlined", "Path", "argument_key", "through"]
+__all__ = ["InlinedNames", "Path", "argument_key", "through"]
 
 #: The calls that lead to a body: each the name of the node that calls and the step into it.
 Path = tuple[tuple[str, str], ...]
@@ -50,7 +50,7 @@ class _Place(NamedTuple):
     is_backward: bool
 
 
-class Inlined:
+class InlinedNames:
     """Gives the nodes of one call of a function their names.
 
     Args:

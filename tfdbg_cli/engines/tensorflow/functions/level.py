@@ -23,9 +23,9 @@ from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.tensorflow.functions.describing import (
     GRADIENT,
     Call,
-    Describing,
     Event,
     Op,
+    RunDescriber,
 )
 from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction
@@ -246,15 +246,15 @@ class ValuesLevel(CaptureLevel):
 
     # Afterwards.
 
-    def describing(self, has_values: bool = True) -> tuple[Describing, list[Node], list[Datum]]:
+    def describing(self, has_values: bool = True) -> tuple[RunDescriber, list[Node], list[Datum]]:
         """The run in words as far as it has come, with what it is made of."""
-        made = Describing(self._inputs, self._matcher, self._names, has_values)
+        made = RunDescriber(self._inputs, self._matcher, self._names, has_values)
         nodes, data, _ = made.describe(self._events)
         return made, nodes, data
 
     def glimpse(self) -> MemoryDump:
         events = used(list(self._events), self._begins_at)
-        nodes, data, _ = Describing(self._inputs, self._matcher, self._names).describe(events)
+        nodes, data, _ = RunDescriber(self._inputs, self._matcher, self._names).describe(events)
         graph = Graph(nodes)
         return MemoryDump(lambda: graph, make=lambda: data)
 
@@ -353,7 +353,7 @@ class ValuesLevel(CaptureLevel):
     def _described(self) -> tuple[list[Node], list[Datum], dict[int, str]]:
         """The nodes, the tensors, and the names of those that the program has."""
         if self._made is None:
-            describing = Describing(self._inputs, self._matcher, self._names)
+            describing = RunDescriber(self._inputs, self._matcher, self._names)
             self._made = describing.describe(self._events)
             self._definitions.clear()
             self._definitions |= describing.definitions

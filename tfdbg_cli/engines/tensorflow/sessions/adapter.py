@@ -34,7 +34,7 @@ from tfdbg_cli.engines.tensorflow.sessions.capture.plan import (
 )
 from tfdbg_cli.engines.tensorflow.sessions.capture.prepared import Extras
 from tfdbg_cli.engines.tensorflow.sessions.capture.profile import StepTimings, traced
-from tfdbg_cli.engines.tensorflow.sessions.capture.spool import Seen, borrow_folder, take
+from tfdbg_cli.engines.tensorflow.sessions.capture.spool import SeenValue, borrow_folder, take
 from tfdbg_cli.engines.tensorflow.sessions.capture.watch import (
     all_watchable,
     debug_options,
@@ -212,7 +212,7 @@ class TensorFlowAdapter(SessionAdapter):
         again: Callable[[], Any],
         fetch: Callable[[list[Any]], list[Any]],
         assembly: Assembly,
-        seen: list[Seen],
+        seen: list[SeenValue],
         before: list[Any],
         error: BaseException,
     ) -> Capture:

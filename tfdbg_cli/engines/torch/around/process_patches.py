@@ -18,7 +18,7 @@ from tfdbg_cli.engines.torch.around.compiled import (
 from tfdbg_cli.engines.torch.around.expanding import ExpandingMode
 from tfdbg_cli.engines.torch.modes import insert_mode, is_inserted, remove_mode
 from tfdbg_cli.engines.torch.record.capture import CaptureMode
-from tfdbg_cli.engines.torch.record.freeing import Freeing
+from tfdbg_cli.engines.torch.record.freeing import ResizeWatch
 from tfdbg_cli.engines.torch.traits import TRAITS
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ProcessPatches:
         self.setting: Callable[[str], Any] = _DEFAULTS.__getitem__
         self.helpers = ThreadFollower()
         self._compiled = CompiledCode()
-        self._freeing = Freeing()
+        self._freeing = ResizeWatch()
         self._recorder: RunRecorder | Notes | None = None
         self._is_eager = False
         self._is_lasting = False

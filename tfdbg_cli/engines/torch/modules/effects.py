@@ -17,7 +17,7 @@ from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import DispatchMode, storage_key
 from tfdbg_cli.engines.torch.record.schemas import facts_of
 
-__all__ = ["Refused", "confined", "fenced"]
+__all__ = ["ReplayRefusal", "confined", "fenced"]
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # What Python's audit hooks tell of and nobody can take back.
@@ -50,7 +50,7 @@ _watched: set[int] = set()
 _is_hooked = False
 
 
-class Refused(BaseException):
+class ReplayRefusal(BaseException):
     """Why something isn't done once more: a clause, to follow a colon.
 
     No exception of the usual kind, so that the program's own handlers let it pass.
@@ -71,7 +71,7 @@ def confined() -> Iterator[None]:
     That holds for this thread.
 
     Raises:
-        Refused: it was about to.
+        ReplayRefusal: it was about to.
     """
     global _is_hooked
     if not _is_hooked:
@@ -113,7 +113,7 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     else:
         return
     if not _is_ours(sys._getframe(1)):
-        raise Refused(f"it {found}")
+        raise ReplayRefusal(f"it {found}")
 
 
 def _is_ours(frame: FrameType | None) -> bool:
@@ -130,7 +130,7 @@ def fenced(own: set[int]) -> contextlib.AbstractContextManager[Any]:
         own: keys of storages that it may write to as well.
 
     Raises:
-        Refused: it was about to.
+        ReplayRefusal: it was about to.
     """
     return _Fence(own)
 
@@ -165,7 +165,7 @@ class _Alone(DispatchMode):
     ) -> Any:
         """One op."""
         if facts_of(func).is_collective:
-            raise Refused("other processes take part in it")
+            raise ReplayRefusal("other processes take part in it")
         return func(*args, **(kwargs or {}))
 
 
@@ -191,7 +191,7 @@ class _Fence(DispatchMode):
         if facts.has_writes:
             for _, tensor in tensors_in("", facts.written(args, kwargs), most=None):
                 if storage_key(tensor) not in self._own:
-                    raise Refused("it writes to more than the optimizer has")
+                    raise ReplayRefusal("it writes to more than the optimizer has")
         result = func(*args, **kwargs)
         if facts.is_fresh:
             for _, tensor in tensors_in("", result):

@@ -17,7 +17,7 @@ from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.common.interpreter.recursion import room
 from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.series.history import Measured
+from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import MODULES, CaptureLevel
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
@@ -41,7 +41,7 @@ from tfdbg_cli.engines.torch.modules.dump import ModulesDump, Seen
 from tfdbg_cli.engines.torch.modules.facts import FactsOf
 from tfdbg_cli.engines.torch.modules.inside import Insides, tell_arrived
 from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode, mark_end, watch_outside
-from tfdbg_cli.engines.torch.modules.replay import Aside, Refused, Replayer
+from tfdbg_cli.engines.torch.modules.replay import Aside, Replayer, ReplayRefusal
 from tfdbg_cli.engines.torch.modules.search import Search
 from tfdbg_cli.engines.torch.modules.state import version_of
 from tfdbg_cli.engines.torch.modules.steps import StepStart
@@ -414,14 +414,14 @@ class ModulesLevel(CaptureLevel):
 
         try:
             if not recorder.can_resume:
-                raise Refused("something else was recorded since")
+                raise ReplayRefusal("something else was recorded since")
             is_same = start.again(step_again, self._replayer.around(recorder))
             for find in find_again:
                 find()
             if not is_same:
                 self._said.append(f"{kind}.step() gave something else the second time.")
             self._remade = start.parameters
-        except Refused as refusal:
+        except ReplayRefusal as refusal:
             self._search.refusals.append(f"{kind}.step(): {refusal}")
 
     @unseen
@@ -489,13 +489,13 @@ class ModulesLevel(CaptureLevel):
         for call in self._calls:
             try:
                 self._replayer.check(call)
-            except Refused as refusal:
+            except ReplayRefusal as refusal:
                 self.refusal = f"{self._words.label(call.chain)}: {refusal}"
                 return
 
     # What came of it.
 
-    def measured(self) -> tuple[Sequence[Measured], Iterable[float]]:
+    def measured(self) -> tuple[Sequence[MeasuredTensor], Iterable[float]]:
         return self._sizes.row()
 
     def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:

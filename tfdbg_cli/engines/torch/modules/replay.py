@@ -19,7 +19,7 @@ from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.around.surrounding import Around
 from tfdbg_cli.engines.torch.modes import function_modes
 from tfdbg_cli.engines.torch.modules.calls import Gradient, ModuleCall
-from tfdbg_cli.engines.torch.modules.effects import Refused, confined
+from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined
 from tfdbg_cli.engines.torch.modules.state import put_random, unchanged, under, version_of
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import default_device_mode, storage_key, without_hooks
@@ -30,7 +30,7 @@ from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 
-__all__ = ["Aside", "Refused", "Replay", "Replayer"]
+__all__ = ["Aside", "Replay", "ReplayRefusal", "Replayer"]
 
 _WRITTEN = "an input was written to, by the module itself or later"
 # The filter that asks where something bad began.
@@ -97,7 +97,7 @@ class Replayer:
             needs_gradients: the backward pass is what this is about.
 
         Raises:
-            Refused: that isn't possible, or would not be unnoticed.
+            ReplayRefusal: that isn't possible, or would not be unnoticed.
         """
         self.check(call)
         gradients = {
@@ -108,8 +108,8 @@ class Replayer:
         if not needs_gradients:
             return self._without(call)
         if not gradients:
-            raise Refused("no gradient has reached it")
-        raise Refused("the gradients that reached it were written to since")
+            raise ReplayRefusal("no gradient has reached it")
+        raise ReplayRefusal("the gradients that reached it were written to since")
 
     def _without(self, call: ModuleCall) -> Replay:
         assert call.arguments is not None
@@ -162,21 +162,21 @@ class Replayer:
     # The parts of it.
 
     def check(self, call: ModuleCall) -> None:
-        """Raise `Refused` where something is known to be in the way of making a call once more."""
+        """Raise `ReplayRefusal` where something is known to be in the way of a second call."""
         assert call.arguments is not None
         assert call.start is not None
         given = [each for each in call.tensors if id(each[0]) not in call.written]
         if any(version_of(tensor) != version for tensor, version in given):
-            raise Refused(_WRITTEN)
+            raise ReplayRefusal(_WRITTEN)
         if any(isinstance(value, Iterator) for value in (*call.arguments[0], *call.arguments[1])):
-            raise Refused("it is given an iterator")
+            raise ReplayRefusal("it is given an iterator")
         if not call.start.has_same_parameters():
-            raise Refused("parameters were written to since")
+            raise ReplayRefusal("parameters were written to since")
         if call.module.training != call.trains:
-            raise Refused("it is in another mode now (train or eval)")
+            raise ReplayRefusal("it is in another mode now (train or eval)")
         others = [mode for mode in function_modes() if mode is not default_device_mode()]
         if call.is_watched or program_modes() or others:
-            raise Refused("a mode of the program would see it")
+            raise ReplayRefusal("a mode of the program would see it")
 
     @contextlib.contextmanager
     def around(self, recorder: RunRecorder) -> Iterator[None]:
@@ -186,11 +186,11 @@ class Replayer:
         try:
             with self._aside(_Visitor(recorder)):
                 yield
-        except (Refused, KeyboardInterrupt):
+        except (ReplayRefusal, KeyboardInterrupt):
             raise
         except BaseException as error:
             pass_on(error)
-            raise Refused(f"it failed the second time ({one_line(error)})") from None
+            raise ReplayRefusal(f"it failed the second time ({one_line(error)})") from None
         finally:
             sys.settrace(tracer)
 
@@ -244,7 +244,7 @@ class Replayer:
         parameters = [each for each in call.module.parameters() if each.requires_grad]
         leaves = {id(each): each for each in parameters} | twins
         if not pairs or not leaves:
-            raise Refused("it has no gradients the second time")
+            raise ReplayRefusal("it has no gradients the second time")
         stack = next(iter(gradients.values())).stack
         level.recorder.enter_phase("backward", [tensor for tensor, _ in pairs], stack)
         try:
@@ -368,7 +368,7 @@ class _Visitor:
         output = None
         try:
             output = yield module.forward, args, kwargs
-        except Refused as refusal:
+        except ReplayRefusal as refusal:
             refusal.modules = refusal.modules or (module,)
             raise
         finally:
@@ -399,7 +399,7 @@ def _arguments(call: ModuleCall, twins: dict[int, torch.Tensor]) -> tuple[Any, A
     left = {id(tensor) for _, tensor in tensors_in("", (args, kwargs))}
     # One whose place isn't known, or that shares its memory.
     if len(set(map(storage_key, written))) < len(written) or left & call.written.keys():
-        raise Refused(_WRITTEN)
+        raise ReplayRefusal(_WRITTEN)
     return args, kwargs
 
 

@@ -17,7 +17,7 @@ from tfdbg_cli.engines.torch.modules.checks import (
     Found,
     Words,
 )
-from tfdbg_cli.engines.torch.modules.replay import Refused, Replay, Replayer
+from tfdbg_cli.engines.torch.modules.replay import Replay, Replayer, ReplayRefusal
 
 __all__ = ["Search"]
 
@@ -75,11 +75,11 @@ class Search:
                         tried.discard(id(call))
                         continue  # nothing has read it
                     if not replay.is_bad:
-                        raise Refused("it was good the second time", self._chain_of(event))
+                        raise ReplayRefusal("it was good the second time", self._chain_of(event))
                     if replay.came_in:  # it began in what led to it
                         came_in = True
                         continue
-                except Refused as refusal:
+                except ReplayRefusal as refusal:
                     label = self._words.label([*call.chain, *refusal.modules])
                     refusals.append(f"{label}: {refusal}")
                     continue

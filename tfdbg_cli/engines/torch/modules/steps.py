@@ -11,7 +11,7 @@ import torch
 from torch.optim import Adam, AdamW
 
 from tfdbg_cli.common.interpreter.signal_gate import uninterrupted
-from tfdbg_cli.engines.torch.modules.effects import Refused, confined, fenced
+from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined, fenced
 from tfdbg_cli.engines.torch.modules.state import keep_container, keep_object, keep_random
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import calls_hooks, copy_all, storage_key, write_count
@@ -157,12 +157,12 @@ class StepStart:
             Whether that came to the same.
 
         Raises:
-            Refused: it can't be made, or wouldn't be unnoticed.
+            ReplayRefusal: it can't be made, or wouldn't be unnoticed.
         """
         if self.refusal:
-            raise Refused(self.refusal)
+            raise ReplayRefusal(self.refusal)
         if not self._known.writes_gradients and self._has_written_gradients():
-            raise Refused("it has written to gradients")
+            raise ReplayRefusal("it has written to gradients")
         with undisturbed():
             after = [each.detach().clone() for each in self._tensors]
             memories = [each.data for each in self.parameters]

@@ -15,7 +15,7 @@ import torch
 from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.series.history import Measured
+from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import CHECKED, CaptureLevel
 from tfdbg_cli.engines.torch.around.surrounding import Around, Given
@@ -110,7 +110,7 @@ class RecordingLevel(CaptureLevel):
         if self.sizes is not None and not is_grad:
             self.sizes.gradients()
 
-    def measured(self) -> tuple[Sequence[Measured], Iterable[float]]:
+    def measured(self) -> tuple[Sequence[MeasuredTensor], Iterable[float]]:
         return self.sizes.row() if self.sizes is not None else ((), ())
 
     def enter_phase(self, phase: str, owner: Any = None) -> None:

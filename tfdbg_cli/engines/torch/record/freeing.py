@@ -12,12 +12,12 @@ from tfdbg_cli.engines.torch.private import NAMES, storage_address
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.record.holding import Holder
 
-__all__ = ["Freeing"]
+__all__ = ["ResizeWatch"]
 
 _Storage: Any = torch.UntypedStorage
 
 
-class Freeing:
+class ResizeWatch:
     """Around ``UntypedStorage.resize_`` while a run is recorded: no operator tells of it."""
 
     def __init__(self) -> None:

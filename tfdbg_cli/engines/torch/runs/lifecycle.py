@@ -14,7 +14,7 @@ from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import RunHandle, Watch
 from tfdbg_cli.engines.kit.contain import contain, contained
-from tfdbg_cli.engines.kit.description import Driven, OpenRun
+from tfdbg_cli.engines.kit.description import OpenRun, RunDriver
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.life import RunLife
 from tfdbg_cli.engines.kit.sites import call_site, user_frame
@@ -142,7 +142,7 @@ class Lifecycle(RunLife[TorchRun]):
 
         return None if tensor is None else read
 
-    def drive(self, watcher: CaptureLevel, handle: RunHandle) -> Driven | None:
+    def drive(self, watcher: CaptureLevel, handle: RunHandle) -> RunDriver | None:
         """The program waits at each op."""
         if not isinstance(watcher, FullLevel):
             return None

@@ -15,7 +15,7 @@ from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.torch.around.surrounding import Around
-from tfdbg_cli.engines.torch.modules.effects import Refused, confined
+from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined
 from tfdbg_cli.engines.torch.modules.level import ModulesLevel
 from tfdbg_cli.engines.torch.modules.state import keep_object, keep_random
 from tfdbg_cli.engines.torch.names.sites import tensors_in
@@ -23,7 +23,7 @@ from tfdbg_cli.engines.torch.private import quiet
 from tfdbg_cli.engines.torch.runs.exact_check import are_clean, is_nonfinite
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 
-__all__ = ["Loading", "is_of_data"]
+__all__ = ["LoaderPause", "is_of_data"]
 
 # A data set whose batches are bad in any case isn't read twice for each of them.
 _MOST_AGAIN = 3
@@ -48,7 +48,7 @@ def is_of_data(frame: FrameType | None) -> bool:
     return False
 
 
-class Loading:
+class LoaderPause:
     """Lets levels that look at modules rest while a data loader makes a batch.
 
     A batch that is bad is made once more with every op recorded, and the program gets that one:
@@ -89,7 +89,7 @@ class Loading:
         if put_random is not None and was_unseen and not _is_clean(batch):
             try:
                 return self._again(original, fetcher, indices, batch, put_random)
-            except Refused as refusal:
+            except ReplayRefusal as refusal:
                 for each in self._resting():
                     each.refuse(f"the batch of the data loader: {refusal}")
         return batch
@@ -116,13 +116,13 @@ class Loading:
         if isinstance(indices, Iterator) or any(
             isinstance(each, IterableDataset) for each in parts
         ):
-            raise Refused("its data set can be read only once")
+            raise ReplayRefusal("its data set can be read only once")
         states = [vars(each) for each in parts if hasattr(each, "__dict__")]
         if any(map(_goes_on, (value for state in states for value in state.values()))):
-            raise Refused("its data set has a generator of its own")
+            raise ReplayRefusal("its data set has a generator of its own")
         self._count += 1
         if self._count > _MOST_AGAIN:
-            raise Refused("other batches were bad before")
+            raise ReplayRefusal("other batches were bad before")
         after = [keep_random(), *(keep_object(each) for each in parts if hasattr(each, "__dict__"))]
         self._thread = threading.get_ident()
         try:
@@ -131,7 +131,7 @@ class Loading:
                 second = _make_again(original, fetcher, indices)
         except Exception as error:
             pass_on(error)
-            raise Refused(f"it failed the second time ({one_line(error)})") from None
+            raise ReplayRefusal(f"it failed the second time ({one_line(error)})") from None
         finally:
             self._thread = 0
             for put_back in after:
@@ -141,7 +141,7 @@ class Loading:
             if len(_tensors(first)) != len(_tensors(second)) or not all(
                 same_bits(*pair) for pair in pairs
             ):
-                raise Refused("it is another one the second time")
+                raise ReplayRefusal("it is another one the second time")
         return second
 
 

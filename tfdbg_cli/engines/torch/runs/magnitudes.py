@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.interpreter.program_signals import contained
-from tfdbg_cli.dumps.series.history import GRADIENT, OUTPUT, Measured
+from tfdbg_cli.dumps.series.history import GRADIENT, OUTPUT, MeasuredTensor
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import quiet, write_count
@@ -24,7 +24,7 @@ _FAST = 1.5
 _MOST = 64
 
 _Sizes = Mapping[tuple[str, int], tuple[Any, float]]
-_Known = tuple[Sequence[weakref.ref[Any]], Sequence[Measured]]
+_Known = tuple[Sequence[weakref.ref[Any]], Sequence[MeasuredTensor]]
 
 
 class Sizes:
@@ -106,7 +106,7 @@ class Sizes:
             for (parameter, _), size in zip(told, found, strict=False):
                 self.note(GRADIENT, parameter, size)
 
-    def row(self) -> tuple[Sequence[Measured], Iterable[float]]:
+    def row(self) -> tuple[Sequence[MeasuredTensor], Iterable[float]]:
         """See `Magnitudes.row`."""
         return self._magnitudes.row(self.found)
 
@@ -135,7 +135,7 @@ class Magnitudes:
         count = self._counts[kind] = self._counts.get(kind, -1) + 1
         return self._grows or not count % every
 
-    def row(self, sizes: _Sizes) -> tuple[Sequence[Measured], Iterable[float]]:
+    def row(self, sizes: _Sizes) -> tuple[Sequence[MeasuredTensor], Iterable[float]]:
         """What was measured, and its magnitudes.
 
         Args:
@@ -158,16 +158,16 @@ class Magnitudes:
             known = self._known[key] = [*map(weakref.ref, things)], tensors
         return known[1], [size for _, size in sizes.values()]
 
-    def _measured(self, kind: str, thing: Any) -> Measured:
+    def _measured(self, kind: str, thing: Any) -> MeasuredTensor:
         if kind == GRADIENT:
             leaf = self._names.tensor(thing)
             name = leaf.name if leaf is not None else "a parameter"
-            return Measured(f"gradient of {name}", name.rpartition(".")[0], kind)
+            return MeasuredTensor(f"gradient of {name}", name.rpartition(".")[0], kind)
         found = self._names.named(thing)
         path = found.path if found is not None else ""
         shown = path or type(thing).__name__
         begin = "output" if kind == OUTPUT else "gradient of the output"
-        return Measured(f"{begin} of {shown}", path, kind)
+        return MeasuredTensor(f"{begin} of {shown}", path, kind)
 
 
 def _grows(before: Mapping[Any, float], now: _Sizes) -> bool:

@@ -36,11 +36,11 @@ from tfdbg_cli.engines.torch.runs.description import (
 from tfdbg_cli.engines.torch.runs.forwards import Forwards, is_differentiating
 from tfdbg_cli.engines.torch.runs.keras_steps import variables_of
 from tfdbg_cli.engines.torch.runs.lifecycle import Lifecycle, TorchRun
-from tfdbg_cli.engines.torch.runs.loading import Loading, is_of_data
+from tfdbg_cli.engines.torch.runs.loading import LoaderPause, is_of_data
 from tfdbg_cli.engines.torch.runs.losses import Losses
 from tfdbg_cli.engines.torch.runs.norms import Norms
 from tfdbg_cli.engines.torch.runs.noted import NotedNumbers
-from tfdbg_cli.engines.torch.runs.steps_taken import StepsTaken
+from tfdbg_cli.engines.torch.runs.steps_taken import StepNotes
 from tfdbg_cli.engines.torch.runs.updates_by_hand import update_after
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ class Runs(Lifecycle):
         self._together: dict[int, int] = {}
         self._last_stepped: int | None = None
         numbers = NotedNumbers(program.tracks)
-        self.steps_taken = StepsTaken(numbers, self._number)
+        self.steps_taken = StepNotes(numbers, self._number)
         self.losses = Losses(numbers, self.steps_taken.scaled)
-        self._loading = Loading(self.watchers)
+        self._loading = LoaderPause(self.watchers)
         self._norms = Norms(program.tracks, self.names, self.optimizers)
 
     # The events. Each is seen around the original.

@@ -21,7 +21,7 @@ from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import SCALE, SCALER_STATES, unobserved
 from tfdbg_cli.engines.torch.runs.noted import NotedNumbers, is_number
 
-__all__ = ["StepsTaken", "without_gradient"]
+__all__ = ["StepNotes", "without_gradient"]
 
 _MOST_NAMES = 6
 
@@ -45,7 +45,7 @@ def without_gradient(optimizers: Iterable[Any], names: Names) -> str:
     return ""
 
 
-class StepsTaken:
+class StepNotes:
     """Notes what a program's own clipping and scaling have found; nothing is computed for it.
 
     Args:

@@ -21,7 +21,7 @@ from tfdbg_cli.engines.torch.runs.description import BLOCK, Description
 from tfdbg_cli.engines.torch.runs.lifecycle import TorchRun
 from tfdbg_cli.engines.torch.runs.runs import RunPosition
 from tfdbg_cli.engines.torch.stepping.modules import TorchModuleCalls
-from tfdbg_cli.engines.torch.stepping.op_gate import Ended, OpGate
+from tfdbg_cli.engines.torch.stepping.op_gate import EndEvent, OpGate
 from tfdbg_cli.engines.torch.stepping.prompted import away
 from tfdbg_cli.engines.torch.stepping.scopes import BlindLevel, ScopedLevel, is_inside_modules
 from tfdbg_cli.engines.torch.stepping.stepper import TorchStepper
@@ -174,7 +174,7 @@ class SteppedCall:
             return self._switch(self._in_one_go)
         return self._switch(lambda: self._strand.resume(command))
 
-    def _in_one_go(self) -> Ended:
+    def _in_one_go(self) -> EndEvent:
         """The whole call, which isn't left in the middle."""
         try:
             return self._body()
@@ -234,7 +234,7 @@ class SteppedCall:
         if go_back is not None:
             go_back()
 
-    def _conclude(self, ended: Ended, notes: Sequence[str]) -> Capture:
+    def _conclude(self, ended: EndEvent, notes: Sequence[str]) -> Capture:
         watcher = self._watcher
         if isinstance(watcher, BlindLevel):
             return Capture(ended.value, None, ended.error)
@@ -257,7 +257,7 @@ class SteppedCall:
 
     # The program's side.
 
-    def _body(self) -> Ended:
+    def _body(self) -> EndEvent:
         function, args, kwargs = self._call
         self._call = function, (), {}
         self._passage.begin()
@@ -274,14 +274,14 @@ class SteppedCall:
         finally:
             watcher.stop()
 
-    def _ended(self, function: Any, args: Any, kwargs: Any) -> Ended:
+    def _ended(self, function: Any, args: Any, kwargs: Any) -> EndEvent:
         try:
-            return Ended(function(*args, **kwargs))
+            return EndEvent(function(*args, **kwargs))
         except BaseException as error:
             if not (isinstance(error, Exception) or self._passage.is_watched):
                 raise  # it is given up: this is what ends it
             show_program_only(error)
-            return Ended(None, error)
+            return EndEvent(None, error)
 
     def _pause(self, event: Any) -> str:
         with away(self._recorder):

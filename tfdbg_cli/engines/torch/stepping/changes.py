@@ -13,7 +13,7 @@ from tfdbg_cli.engines.kit.stepped import check_overridden, names_to_restore
 from tfdbg_cli.engines.torch.record.op_record import OpOutput
 from tfdbg_cli.engines.torch.stepping.op_gate import OpGate
 from tfdbg_cli.engines.torch.stepping.overrides import is_alias, put
-from tfdbg_cli.engines.torch.stepping.records import Recorded
+from tfdbg_cli.engines.torch.stepping.records import RecordedOutputs
 from tfdbg_cli.engines.torch.stepping.values import as_value, copied, fitted, overwrite
 from tfdbg_cli.engines.torch.values.access import is_readable
 
@@ -28,7 +28,7 @@ class ProgramValues:
         passage: of its ops.
     """
 
-    def __init__(self, recorded: Recorded, passage: OpGate) -> None:
+    def __init__(self, recorded: RecordedOutputs, passage: OpGate) -> None:
         self._recorded = recorded
         self._passage = passage
         self._overrides = passage.overrides

@@ -11,7 +11,7 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.torch.private import unobserved
 from tfdbg_cli.engines.torch.record.op_record import BACKWARD, OpOutput
 from tfdbg_cli.engines.torch.stepping.op_gate import OpGate
-from tfdbg_cli.engines.torch.stepping.records import Recorded
+from tfdbg_cli.engines.torch.stepping.records import RecordedOutputs
 from tfdbg_cli.engines.torch.stepping.values import as_value, copied, fitted
 
 __all__ = ["Gradients"]
@@ -29,7 +29,7 @@ class Gradients:
         passage: stops the program in the hook, if somebody waits for the gradient.
     """
 
-    def __init__(self, recorded: Recorded, passage: OpGate) -> None:
+    def __init__(self, recorded: RecordedOutputs, passage: OpGate) -> None:
         self._recorded = recorded
         self._passage = passage
         self._found: dict[str, torch.Tensor] = {}

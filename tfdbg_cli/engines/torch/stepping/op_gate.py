@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 
-__all__ = ["ARRIVED", "FAIL", "GO", "MET", "STEP", "Ended", "OpGate", "Raised", "never"]
+__all__ = ["ARRIVED", "FAIL", "GO", "MET", "STEP", "EndEvent", "ErrorEvent", "OpGate", "never"]
 
 # What the program is told.
 STEP = "step"
@@ -42,13 +42,13 @@ def never() -> bool:
     return False
 
 
-class Raised(NamedTuple):
+class ErrorEvent(NamedTuple):
     """An op that was let has raised; the program waits where it was."""
 
     error: Exception
 
 
-class Ended(NamedTuple):
+class EndEvent(NamedTuple):
     """The program's run has come to its end.
 
     Attributes:
@@ -159,7 +159,7 @@ class OpGate:
             self._ops.troubles.append(str(error))
             return False
         self.is_between = True
-        self._ask(Raised(error))
+        self._ask(ErrorEvent(error))
         return True
 
     def is_handed(self, tensor: torch.Tensor | None) -> bool:
@@ -206,7 +206,7 @@ class OpGate:
                 break
             except UserError as error:  # of ours: a value doesn't fit
                 self.steps[self.position :] = [_planned(record, op)]
-                self._ask(Raised(error))
+                self._ask(ErrorEvent(error))
             except Exception as error:
                 if self._is_let(error):
                     ops.failed(record, error)
@@ -254,7 +254,7 @@ class OpGate:
         call.try_again()
         trace, context = error.__traceback__, error.__context__
         error.__traceback__ = with_callers(trace, sys._getframe(1))
-        command = self._ask(Raised(error))
+        command = self._ask(ErrorEvent(error))
         # It was shown in between, which has left its marks.
         error.__traceback__, error.__context__ = trace, context
         return command == FAIL

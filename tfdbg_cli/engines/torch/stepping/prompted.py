@@ -10,7 +10,7 @@ from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell_failure
 from tfdbg_cli.engines.base import Capture, SteppedRun
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
-from tfdbg_cli.engines.torch.stepping.op_gate import GO, Ended, OpGate
+from tfdbg_cli.engines.torch.stepping.op_gate import GO, EndEvent, OpGate
 from tfdbg_cli.engines.torch.stepping.stepper import TorchStepper
 from tfdbg_cli.engines.torch.stepping.thread_state import apart
 from tfdbg_cli.stepping.coroutine import Coroutine
@@ -59,7 +59,7 @@ class PromptedRun:
 
     def end(self, error: BaseException | None) -> None:
         """The run is at its end, and nothing is recorded any more."""
-        self._pause(Ended(None, error))
+        self._pause(EndEvent(None, error))
         for note in self._stepper.notes():
             self._recorder.note(note)
         self._passage.release()
@@ -89,5 +89,5 @@ class PromptedRun:
         with apart(fresh=True):
             return self._strand.pause(command)
 
-    def _conclude(self, ended: Ended, notes: Sequence[str]) -> Capture:
+    def _conclude(self, ended: EndEvent, notes: Sequence[str]) -> Capture:
         return Capture(None, self._stepper.dump(), ended.error)

@@ -22,13 +22,13 @@ from tfdbg_cli.engines.torch.stepping.values import copied
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
-__all__ = ["Recorded"]
+__all__ = ["RecordedOutputs"]
 
 # The same few names are asked for again and again.
 _parsed = functools.lru_cache(maxsize=1024)(parse_tensor_name)
 
 
-class Recorded:
+class RecordedOutputs:
     """The outputs of a run that goes on, by name.
 
     Args:

@@ -20,8 +20,16 @@ from tfdbg_cli.engines.kit.stepped import at_its_end, no_step_done
 from tfdbg_cli.engines.torch.stepping.changes import ProgramValues
 from tfdbg_cli.engines.torch.stepping.gradients import Gradients
 from tfdbg_cli.engines.torch.stepping.modules import TorchModuleCalls
-from tfdbg_cli.engines.torch.stepping.op_gate import FAIL, GO, STEP, Ended, OpGate, Raised, never
-from tfdbg_cli.engines.torch.stepping.records import Recorded
+from tfdbg_cli.engines.torch.stepping.op_gate import (
+    FAIL,
+    GO,
+    STEP,
+    EndEvent,
+    ErrorEvent,
+    OpGate,
+    never,
+)
+from tfdbg_cli.engines.torch.stepping.records import RecordedOutputs
 from tfdbg_cli.engines.torch.stepping.values import copied, fitted, same_bits, version_of
 from tfdbg_cli.stepping.calls import ModuleCalls, Spot
 from tfdbg_cli.stepping.stepper import Step, StepOutcome
@@ -60,7 +68,7 @@ class TorchStepper(OpenEndedRun, HasGradients):
         recorder: RunRecorder,
         passage: OpGate,
         tell: Callable[[str], Any],
-        conclude: Callable[[Ended, Sequence[str]], Capture],
+        conclude: Callable[[EndEvent, Sequence[str]], Capture],
         abandon: Callable[[], None] | None = None,
         look_away: Callable[[], None] | None = None,
         sees_all: bool = True,
@@ -72,12 +80,12 @@ class TorchStepper(OpenEndedRun, HasGradients):
         self._abandon = abandon
         self._look_away = look_away
         self._sees_all = sees_all
-        self._recorded = Recorded(recorder, passage.is_open)
+        self._recorded = RecordedOutputs(recorder, passage.is_open)
         self._changes = ProgramValues(self._recorded, passage)
         self._gradients = Gradients(self._recorded, passage)
         self._modules: TorchModuleCalls | None = None
         self._is_begun = False
-        self._ended: Ended | None = None
+        self._ended: EndEvent | None = None
         self._failure: Exception | None = None
         # The steps after those that were undone, the next one last.
         self._held_back: list[Step] = []
@@ -86,10 +94,10 @@ class TorchStepper(OpenEndedRun, HasGradients):
     def hear(self, event: Any) -> None:
         """Something has happened to the program."""
         self._is_begun = True
-        if isinstance(event, Ended):
+        if isinstance(event, EndEvent):
             self._ended = event
             del self._passage.steps[self.position :]  # an op that was interrupted
-        elif isinstance(event, Raised) and not isinstance(event.error, UserError):
+        elif isinstance(event, ErrorEvent) and not isinstance(event.error, UserError):
             self._failure = event.error
 
     def let_go(self) -> str:
@@ -149,8 +157,10 @@ class TorchStepper(OpenEndedRun, HasGradients):
         self._failure = None
         event = self._tell(command)
         self.hear(event)
-        error = event.error if isinstance(event, Raised | Ended) else None
-        if error is not None and (isinstance(event, Raised) or not isinstance(error, Exception)):
+        error = event.error if isinstance(event, ErrorEvent | EndEvent) else None
+        if error is not None and (
+            isinstance(event, ErrorEvent) or not isinstance(error, Exception)
+        ):
             raise error
 
     def advance(self, iteration: bool = False) -> StepOutcome:
@@ -266,7 +276,7 @@ class TorchStepper(OpenEndedRun, HasGradients):
         self._gradients.release()
         self._abandon()
         self._is_begun = True
-        self._ended = self._ended or Ended()
+        self._ended = self._ended or EndEvent()
         del self._passage.steps[self.position :]
 
     def discard(self) -> Capture | None:

@@ -10,7 +10,7 @@ from tfdbg_cli.common.documents import TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.ui.bindings import COMMAND
 from tfdbg_cli.ui.screen.input.commander import Commander
-from tfdbg_cli.ui.screen.input.editor import LineEditor, Recalled
+from tfdbg_cli.ui.screen.input.editor import HistoryMatch, LineEditor
 from tfdbg_cli.ui.screen.input.element_actions import ElementActions
 from tfdbg_cli.ui.screen.input.palette import palette_of
 from tfdbg_cli.ui.screen.input.places import page_places, places
@@ -204,7 +204,7 @@ class Actions:
     def _search_less(self) -> None:
         self._recalled(self.state.prompt.search_for(self.state.service.history, ""))
 
-    def _recalled(self, found: Recalled | None, other: str = "") -> None:
+    def _recalled(self, found: HistoryMatch | None, other: str = "") -> None:
         """Say what the search of the history has put into the line."""
         if found is None:
             self.state.message = Toast(f"No {other}command contains this.", "warning")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tfdbg_cli.commands.reply import Completion
 from tfdbg_cli.commands.shell.history import History
 
-__all__ = ["LineEditor", "Prompt", "Recalled"]
+__all__ = ["HistoryMatch", "LineEditor", "Prompt"]
 
 #: More than this is not a command line but a mistaken paste.
 LIMIT = 4096
@@ -107,7 +107,7 @@ class LineEditor:
         self.insert(self._cut)
 
 
-class Recalled(NamedTuple):
+class HistoryMatch(NamedTuple):
     """Which of how many former commands that contain what was typed is in the line."""
 
     typed: str
@@ -168,7 +168,7 @@ class Prompt:
         """Whether what is typed now is searched in the history."""
         return self._searching
 
-    def search_history(self, history: History) -> Recalled | None:
+    def search_history(self, history: History) -> HistoryMatch | None:
         """Show the last command that contains what was typed; again: the one before it.
 
         Returns:
@@ -183,7 +183,7 @@ class Prompt:
             ]
         return self._recall(self._entry + 1)
 
-    def search_for(self, history: History, letter: str) -> Recalled | None:
+    def search_for(self, history: History, letter: str) -> HistoryMatch | None:
         """In the search: type a letter more, or (empty) take one back.
 
         Returns:
@@ -200,13 +200,13 @@ class Prompt:
         self.line.set(self._before)
         self.touch()
 
-    def _recall(self, at: int) -> Recalled | None:
+    def _recall(self, at: int) -> HistoryMatch | None:
         assert self._entries is not None
         if at >= len(self._entries):
             return None
         self._entry = at
         self.line.set(self._entries[at])
-        return Recalled(self._typed, at + 1, len(self._entries))
+        return HistoryMatch(self._typed, at + 1, len(self._entries))
 
     def offer(self, completion: Completion) -> bool:
         """Use a fresh completion: insert what all candidates share, and offer them if several.

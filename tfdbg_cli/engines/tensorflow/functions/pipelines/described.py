@@ -10,7 +10,7 @@ from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, HeldValue, values_of
-from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
+from tfdbg_cli.engines.tensorflow.functions.inlined import InlinedNames
 from tfdbg_cli.engines.tensorflow.functions.library import Library
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import (
     Iterators,
@@ -28,7 +28,7 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.search import (
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
-__all__ = ["Described", "explain"]
+__all__ = ["RunDraft", "explain"]
 
 # What gives a batch to the program.
 _TAKING = frozenset({"IteratorGetNext", "IteratorGetNextSync", "OptionalGetValue"})
@@ -37,7 +37,7 @@ _ROOM = "pipeline"
 _Add = Callable[[str, str, int, HeldValue, int, bool], None]
 
 
-class Described(NamedTuple):
+class RunDraft(NamedTuple):
     """What is known of a run, to which more is added.
 
     Attributes:
@@ -77,7 +77,7 @@ class _Room(Numbering):
         return self._outer.name(f"{_ROOM}/{base.removeprefix(f'{_ROOM}/')}")
 
 
-def explain(described: Described, iterators: Iterators, library: Library) -> str:
+def explain(described: RunDraft, iterators: Iterators, library: Library) -> str:
     """Add what has made the first batch bad that came in so, as far as it can be found out.
 
     Args:
@@ -126,7 +126,7 @@ class _Explaining:
         dataset: the pipeline's last step.
     """
 
-    def __init__(self, described: Described, taking: Node, datum: Datum, dataset: Any) -> None:
+    def __init__(self, described: RunDraft, taking: Node, datum: Datum, dataset: Any) -> None:
         self._described, self._taking, self._datum = described, taking, datum
         self._dataset = dataset
         self._numbering = _Room(described.numbering)
@@ -183,7 +183,7 @@ class _Explaining:
             self._add(name, "Input", 0, HeldTensor(tensor))
             arguments.append(f"{name}:0")
         concrete = maker.function.function
-        inlined = Inlined(
+        inlined = InlinedNames(
             layout,
             concrete,
             arguments,

@@ -7,7 +7,7 @@ from typing import Any
 
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.engines.base import Capture
-from tfdbg_cli.engines.tensorflow.functions.describing import Describing
+from tfdbg_cli.engines.tensorflow.functions.describing import RunDescriber
 from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.stepping.layout import CallLayout
@@ -102,7 +102,7 @@ def run_stepper(watcher: ValuesLevel, value: Any, error: BaseException | None) -
     return RecordedRun(steps, place, Graph(nodes), data, real, failed_at, written)
 
 
-def _owners(describing: Describing, nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:
+def _owners(describing: RunDescriber, nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:
     """Nodes within loops and branches, and the loop or branch that is a step."""
     for call in describing.calls:
         names = call.inlined.names

@@ -14,7 +14,7 @@ from tfdbg_cli.engines.tensorflow.functions.effects import (
     is_foreign_inside,
     is_variable_op,
 )
-from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined, Path, through
+from tfdbg_cli.engines.tensorflow.functions.inlined import InlinedNames, Path, through
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 from tfdbg_cli.stepping.stepper import Step
@@ -87,7 +87,7 @@ class CallLayout:
     def __init__(
         self,
         layout: Layout,
-        inlined: Inlined,
+        inlined: InlinedNames,
         arguments: Sequence[str],
         nodes: Mapping[str, Node],
         is_fed: Sequence[bool],

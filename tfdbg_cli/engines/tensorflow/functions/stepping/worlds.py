@@ -14,7 +14,7 @@ from tfdbg_cli.engines.kit.replayed import StepData
 from tfdbg_cli.engines.tensorflow.functions.again import make_before
 from tfdbg_cli.engines.tensorflow.functions.definitions import plain_text
 from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, Seen, values_of
-from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined, Path
+from tfdbg_cli.engines.tensorflow.functions.inlined import InlinedNames, Path
 from tfdbg_cli.engines.tensorflow.functions.level import failing_node
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, find_function, lent
 from tfdbg_cli.engines.tensorflow.functions.private import call_by_name, reword
@@ -52,7 +52,7 @@ class MadeCall(NamedTuple):
     error: BaseException | None
     failed: str
     layout: CallLayout
-    inlined: Inlined
+    inlined: InlinedNames
     graph: Graph
     data: Sequence[Datum]
     given: Mapping[Edge, Any]

@@ -18,8 +18,8 @@ from tfdbg_cli.dumps.profile import Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.tensorflow.functions.definitions import FunctionBody, Kind, plain_text
-from tfdbg_cli.engines.tensorflow.functions.describing import Describing
-from tfdbg_cli.engines.tensorflow.functions.inlined import Inlined
+from tfdbg_cli.engines.tensorflow.functions.describing import RunDescriber
+from tfdbg_cli.engines.tensorflow.functions.inlined import InlinedNames
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.private import (
     function_name,
@@ -71,7 +71,7 @@ class TimedLevel(ValuesLevel):
         raw = self._collect()
 
         @functools.cache
-        def seen() -> tuple[Graph, Describing]:
+        def seen() -> tuple[Graph, RunDescriber]:
             describing, nodes, _ = self.describing(has_values=False)
             return Graph(nodes), describing
 
@@ -93,7 +93,7 @@ class TimedLevel(ValuesLevel):
         self._collect()
 
 
-def _profile(raw: bytes, graph: Graph, describing: Describing) -> Profile:
+def _profile(raw: bytes, graph: Graph, describing: RunDescriber) -> Profile:
     locate = place_of(lambda: graph)
     devices: dict[str, list[ProfileEntry]] = {}
     found = list(_timed(raw, graph, describing)) if raw else []
@@ -113,7 +113,9 @@ def _profile(raw: bytes, graph: Graph, describing: Describing) -> Profile:
     return Profile(devices.items())
 
 
-def _timed(raw: bytes, graph: Graph, describing: Describing) -> Iterator[tuple[Executed, str, str]]:
+def _timed(
+    raw: bytes, graph: Graph, describing: RunDescriber
+) -> Iterator[tuple[Executed, str, str]]:
     """What was executed, each with the node and its op type."""
     trace, calls = ProfilerTrace(raw), describing.calls
     called = [(plain_text(function_name(call.event.function)), call) for call in calls]
@@ -154,7 +156,7 @@ class _Names:
             who executes it.
     """
 
-    def __init__(self, inlined: Inlined, body: FunctionBody) -> None:
+    def __init__(self, inlined: InlinedNames, body: FunctionBody) -> None:
         self.calls = dict(_calls(body, ""))
         self._names: dict[str, str] = {}
         within: dict[str, set[str]] = {}

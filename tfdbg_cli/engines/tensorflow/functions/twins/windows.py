@@ -16,7 +16,7 @@ from tensorflow.python.framework import dtypes
 from tfdbg_cli.common.memory import available_memory
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import add_constant, add_node, add_numbers
 
-__all__ = ["DEFAULT_ROOM", "NUMBERS", "Held", "Window"]
+__all__ = ["DEFAULT_ROOM", "NUMBERS", "IterationWindow", "Window"]
 
 #: As many bytes of one loop are held where nobody says how many.
 DEFAULT_ROOM = available_memory(8 << 30) // 8
@@ -27,7 +27,7 @@ _OF_TEXT = 32  # about
 _FLOAT = types_pb2.DT_FLOAT
 
 
-class Held(NamedTuple):
+class IterationWindow(NamedTuple):
     """Which iterations of a loop there are.
 
     Attributes:
@@ -41,7 +41,7 @@ class Held(NamedTuple):
     is_cut: bool
 
     @classmethod
-    def of(cls, numbers: Iterable[Any]) -> Held:
+    def of(cls, numbers: Iterable[Any]) -> IterationWindow:
         """As a loop has returned them."""
         size, first, count = (float(each) for each in numbers)
         return cls(int(first), int(count), math.isinf(size))

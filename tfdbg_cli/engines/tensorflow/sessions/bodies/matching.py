@@ -18,7 +18,7 @@ from tfdbg_cli.engines.tensorflow.sessions.bodies.lineage import (
 )
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner, kind_of
 
-__all__ = ["Matching"]
+__all__ = ["NodeMatcher"]
 
 # The values of these follow from shapes alone, which TensorFlow's own shape inference knows.
 _OF_SHAPES = frozenset({"BroadcastGradientArgs", "Rank", "Shape", "ShapeN", "Size"})
@@ -44,7 +44,7 @@ _CHANGES = {
 _DEEP = 12
 
 
-class Matching:
+class NodeMatcher:
     """Compares nodes of the graph that ran with the user's.
 
     Args:

@@ -11,7 +11,7 @@ from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Functions, Inner
 from tfdbg_cli.engines.tensorflow.shared.private import functions_of
 
-__all__ = ["Executed", "NodeOrigin", "Origins"]
+__all__ = ["NodeExecution", "NodeOrigin", "Origins"]
 
 # The fetching of a tensor; one that a device gets from another, "x/_7", or that was computed ahead
 # of the run, "x/_0__cf__3"; what several element-wise operations were made one of.
@@ -32,7 +32,7 @@ _SEPARATOR = re.compile(r"[_-]")
 _STEPS = {"While": ("body/_0/", "cond/_0/"), "If": ("then/_0/", "else/_0/")}
 
 
-class Executed(NamedTuple):
+class NodeExecution(NamedTuple):
     """One execution of a node, as the step stats tell of it.
 
     Attributes:
@@ -98,7 +98,7 @@ class Origins:
         executed: everything that the run executed.
     """
 
-    def __init__(self, graph: Any, functions: Functions, executed: Iterable[Executed]) -> None:
+    def __init__(self, graph: Any, functions: Functions, executed: Iterable[NodeExecution]) -> None:
         self._graph = graph
         self._functions = functions
         self._calls = _Calls(graph, functions)
@@ -106,7 +106,7 @@ class Origins:
         self._opened: list[_BodyCall] = []
         self._open(executed)
 
-    def of(self, one: Executed) -> NodeOrigin:
+    def of(self, one: NodeExecution) -> NodeOrigin:
         """The origin of an executed node."""
         if self._opened:
             child = self._of_child(one)
@@ -142,7 +142,7 @@ class Origins:
 
     # Functions that weren't inlined: the nodes of their bodies have no prefix.
 
-    def _open(self, executed: Iterable[Executed]) -> None:
+    def _open(self, executed: Iterable[NodeExecution]) -> None:
         """Find the functions whose bodies were executed as they are, also within each other."""
         waiting: dict[tuple[str, str], list[tuple[int, int]]] = {}
         for one in executed:
@@ -174,7 +174,7 @@ class Origins:
                 return NodeOrigin(inner.name, inner.op.type, inner)
         return None
 
-    def _of_child(self, one: Executed) -> NodeOrigin | None:
+    def _of_child(self, one: NodeExecution) -> NodeOrigin | None:
         """The origin in a function that was executed as it is, if it is in one."""
         calls = [call for call in self._opened if call.covers(one.start)]
         if not calls:
@@ -200,7 +200,7 @@ def _operation(graph: Any, name: str) -> Any:
         return None
 
 
-def _alike(op: Any, one: Executed) -> int:
+def _alike(op: Any, one: NodeExecution) -> int:
     """How many of an executed node's inputs are those of an operation."""
     names = {tensor.op.name for tensor in op.inputs}
     return sum(name in names for name in one.inputs)

@@ -18,7 +18,7 @@ from tfdbg_cli.engines.tensorflow.sessions.bodies.lineage import (
     BodyLineage,
     BodyPlace,
 )
-from tfdbg_cli.engines.tensorflow.sessions.bodies.matching import Matching
+from tfdbg_cli.engines.tensorflow.sessions.bodies.matching import NodeMatcher
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Functions, Inner
 
 __all__ = ["Rewrites"]
@@ -57,7 +57,7 @@ class Rewrites:
         self._main = main
         self._safe = frozenset(safe)
         self._lineage = BodyLineage(graphs, main, find, functions)
-        self._matching = Matching(self._lineage)
+        self._matching = NodeMatcher(self._lineage)
         #: The bodies that the graph holds, by prefix.
         self.bodies = self._lineage.bodies
         #: The runtime's names of the nodes whose tensors are not the user's.

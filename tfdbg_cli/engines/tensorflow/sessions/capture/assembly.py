@@ -16,7 +16,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name
 from tfdbg_cli.engines.tensorflow.sessions.bodies.rewrites import Rewrites
 from tfdbg_cli.engines.tensorflow.sessions.capture.plan import CapturePlan, PlannedTensor
-from tfdbg_cli.engines.tensorflow.sessions.capture.spool import Seen
+from tfdbg_cli.engines.tensorflow.sessions.capture.spool import SeenValue
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
 from tfdbg_cli.engines.tensorflow.shared.graph import GraphView
 from tfdbg_cli.engines.tensorflow.shared.values import apart, owned, plain
@@ -74,7 +74,7 @@ class Assembly:
         self,
         entries: Sequence[PlannedTensor],
         extra: Sequence[Any],
-        seen: Sequence[Seen],
+        seen: Sequence[SeenValue],
         everything: bool = False,
         is_brief: bool = False,
     ) -> MemoryDump:
@@ -88,7 +88,7 @@ class Assembly:
             is_brief: nobody looks at the dump once the program goes on.
         """
         values: list[Any] = []
-        watched: list[tuple[float, Seen, str]] = []
+        watched: list[tuple[float, SeenValue, str]] = []
 
         def make() -> Iterator[Datum]:
             return self._data(entries, values or self._own(extra), watched)
@@ -141,7 +141,7 @@ class Assembly:
                 "read again after its update, or a loop in a branch)."
             )
 
-    def is_finite(self, extra: Sequence[Any], seen: Sequence[Seen]) -> bool:
+    def is_finite(self, extra: Sequence[Any], seen: Sequence[SeenValue]) -> bool:
         """Whether none of a run's tensors holds a nan or an infinity; makes nothing of them.
 
         Args:
@@ -158,7 +158,7 @@ class Assembly:
             values[place] = owned(values[place])
         return values
 
-    def _compared(self, dump: MemoryDump, seen: Sequence[Seen]) -> Sequence[Seen]:
+    def _compared(self, dump: MemoryDump, seen: Sequence[SeenValue]) -> Sequence[SeenValue]:
         """What the watches saw, if it is known which of it is the user's."""
         try:
             self._rewrites = self._compare()
@@ -208,7 +208,7 @@ class Assembly:
         self,
         entries: Sequence[PlannedTensor],
         values: Sequence[Any],
-        watched: Sequence[tuple[float, Seen, str]],
+        watched: Sequence[tuple[float, SeenValue, str]],
     ) -> Iterator[Datum]:
         now, at = self._start, 0
         for entry in entries:
@@ -239,7 +239,7 @@ class Assembly:
             entry.node, entry.slot, load, timestamp=now, device_name=self._device or entry.device
         )
 
-    def _seen_datum(self, seen: Seen, name: str, now: int) -> Datum:
+    def _seen_datum(self, seen: SeenValue, name: str, now: int) -> Datum:
         return Datum(
             name,
             seen.slot,
@@ -253,8 +253,8 @@ class Assembly:
         )
 
     def _place(
-        self, seen: Sequence[Seen], entries: Sequence[PlannedTensor], everything: bool
-    ) -> list[tuple[float, Seen, str]]:
+        self, seen: Sequence[SeenValue], entries: Sequence[PlannedTensor], everything: bool
+    ) -> list[tuple[float, SeenValue, str]]:
         """Position, value and the user's name of what is worth listing, in the order to list it."""
         if not seen:
             return []
@@ -263,7 +263,7 @@ class Assembly:
         wanted = set(plan.watched)
         kept = {op.name for op, _ in plan.returned}
         listed = {(entry.node, entry.slot) for entry in entries} if plan.functional else set()
-        placed: list[tuple[float, Seen, str]] = []
+        placed: list[tuple[float, SeenValue, str]] = []
         aliases = self._rewrites.aliases if self._rewrites is not None else {}
         for one in seen:
             name = one.node
@@ -288,15 +288,17 @@ class Assembly:
             placed.sort(key=lambda item: item[0])
         return placed
 
-    def _is_result(self, call: str, one: Seen) -> bool:
+    def _is_result(self, call: str, one: SeenValue) -> bool:
         """Whether it is the result of a call that was executed as it is, not inlined."""
         op_type = self.plan.functional[call].type
         return self.plan.matcher.wants(call, op_type, one.dtype)
 
-    def _returned(self, placed: Sequence[tuple[float, Seen, str]]) -> list[tuple[float, Seen, str]]:
+    def _returned(
+        self, placed: Sequence[tuple[float, SeenValue, str]]
+    ) -> list[tuple[float, SeenValue, str]]:
         """The results of calls that were inlined: what their bodies return, once more."""
         last = {(name, one.slot): one for _, one, name in placed}
-        found: list[tuple[float, Seen, str]] = []
+        found: list[tuple[float, SeenValue, str]] = []
         for op, slot in self.plan.returned:
             assert self._rewrites is not None
             one = last.get(self._rewrites.result(op, slot))
@@ -304,7 +306,7 @@ class Assembly:
                 found.append((self.plan.places[op.name], one._replace(slot=slot), op.name))
         return found
 
-    def failed(self, name: str, seen: Sequence[Seen]) -> Inner | None:
+    def failed(self, name: str, seen: Sequence[SeenValue]) -> Inner | None:
         """The node of a body that an error means by the name it has in its function.
 
         Args:
@@ -346,7 +348,7 @@ class Assembly:
             self._inner[found.prefix] = found
         return found
 
-    def _wanted(self, inner: Inner, one: Seen) -> bool:
+    def _wanted(self, inner: Inner, one: SeenValue) -> bool:
         wants = self.plan.matcher.wants
         return one.dtype not in ("resource", "variant") and wants(
             inner.name, inner.op.type, one.dtype

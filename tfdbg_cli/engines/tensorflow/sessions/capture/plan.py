@@ -15,7 +15,7 @@ from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.tensorflow.sessions.capture.finite import FiniteCheck
 from tfdbg_cli.engines.tensorflow.sessions.capture.liveness import Liveness
-from tfdbg_cli.engines.tensorflow.sessions.capture.prepared import Prepared
+from tfdbg_cli.engines.tensorflow.sessions.capture.prepared import PreparedFetches
 from tfdbg_cli.engines.tensorflow.sessions.capture.topology import Buffers, order, walk
 from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
@@ -143,10 +143,10 @@ class CapturePlan:
         return FiniteCheck(self.extra, self.fed_count, self.ahead, constants)
 
     @functools.cached_property
-    def prepared(self) -> Prepared:
+    def prepared(self) -> PreparedFetches:
         """What the runtime is asked for."""
         end = len(self.extra) - self.ahead
-        return Prepared(
+        return PreparedFetches(
             self.feeds,
             self.asked,
             self.targets,

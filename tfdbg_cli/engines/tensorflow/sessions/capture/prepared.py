@@ -14,10 +14,10 @@ from tfdbg_cli.engines.tensorflow.shared import guard
 from tfdbg_cli.engines.tensorflow.shared.private import prepared_call
 from tfdbg_cli.engines.tensorflow.shared.values import apart, plain
 
-__all__ = ["Extras", "Prepared"]
+__all__ = ["Extras", "PreparedFetches"]
 
 
-class Prepared:
+class PreparedFetches:
     """The tensors of a run, those that the program asks for and those that are fetched besides.
 
     ``Session.run`` takes what it is to fetch apart and puts it together again tensor by tensor, in
@@ -128,7 +128,7 @@ class Extras:
         values: their values; ``None``: they haven't come.
     """
 
-    def __init__(self, prepared: Prepared, debug: Any, is_plain: bool) -> None:
+    def __init__(self, prepared: PreparedFetches, debug: Any, is_plain: bool) -> None:
         self._prepared, self._debug, self._is_plain = prepared, debug, is_plain
         self.values: list[Any] | None = None
 

@@ -11,7 +11,7 @@ from tensorflow.core.protobuf import config_pb2
 
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.profile import Profile, ProfileEntry, place_of
-from tfdbg_cli.engines.tensorflow.sessions.bodies.origins import Executed, NodeOrigin, Origins
+from tfdbg_cli.engines.tensorflow.sessions.bodies.origins import NodeExecution, NodeOrigin, Origins
 from tfdbg_cli.engines.tensorflow.shared.graph import GraphView
 
 __all__ = ["StepTimings", "traced"]
@@ -51,7 +51,7 @@ class StepTimings:
         self._stats = stats
 
     @cached_property
-    def _timed(self) -> list[tuple[str, list[tuple[Executed, NodeOrigin]]]]:
+    def _timed(self) -> list[tuple[str, list[tuple[NodeExecution, NodeOrigin]]]]:
         """What each device executed, and where it comes from."""
         devices = [(str(each.device), list(_executed(each))) for each in self._stats.dev_stats]
         every = (one for _, executed in devices for one in executed)
@@ -72,7 +72,7 @@ class StepTimings:
         first = min((one.start for _, timed in self._timed for one, _ in timed), default=0)
         locate = place_of(self.graph)
 
-        def entry(one: Executed, origin: NodeOrigin) -> ProfileEntry:
+        def entry(one: NodeExecution, origin: NodeOrigin) -> ProfileEntry:
             return ProfileEntry(
                 origin.node,
                 origin.op_type or one.kernel,
@@ -87,13 +87,15 @@ class StepTimings:
         return Profile((name, [entry(*pair) for pair in timed]) for name, timed in self._timed)
 
 
-def _executed(device: Any) -> Iterator[Executed]:
+def _executed(device: Any) -> Iterator[NodeExecution]:
     for node in device.node_stats:
         if node.node_name in _MARKS:
             continue
         label = _LABEL.search(node.timeline_label)
         kernel, inputs = (label[1], label[2]) if label is not None else ("", "")
-        yield Executed(str(node.node_name), kernel, tuple(_INPUT.findall(inputs)), *_times(node))
+        yield NodeExecution(
+            str(node.node_name), kernel, tuple(_INPUT.findall(inputs)), *_times(node)
+        )
 
 
 def _times(node: Any) -> tuple[int, int, int]:

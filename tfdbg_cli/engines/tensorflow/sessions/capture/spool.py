@@ -16,13 +16,13 @@ from tfdbg_cli.dumps.elements import parse_watch_key
 from tfdbg_cli.dumps.tfdbg_dir.events import read_event
 from tfdbg_cli.dumps.tfdbg_dir.names import GRAPH_PREFIX, METADATA_PREFIX, parse_dump_name
 
-__all__ = ["Seen", "borrow_folder", "take"]
+__all__ = ["SeenValue", "borrow_folder", "take"]
 
 # Below this much free space the runtime's dumps go to the disk instead.
 _ENOUGH = 1 << 30
 
 
-class Seen(NamedTuple):
+class SeenValue(NamedTuple):
     """One value that a watch saw.
 
     Attributes:
@@ -123,7 +123,7 @@ def take(
     folder: str,
     report: Callable[[str], object],
     graph: Callable[[bytes], object] | None = None,
-) -> list[Seen]:
+) -> list[SeenValue]:
     """Take over what the watches of a run wrote, in time order; the files are deleted.
 
     Large values stay where they are, in memory that is mapped and has no name any more.
@@ -134,7 +134,7 @@ def take(
         graph: gets each partition of the graph that ran, as a serialized ``GraphDef``. The
             runtime writes them when it has made a new executor.
     """
-    found: list[tuple[int, int, Seen]] = []
+    found: list[tuple[int, int, SeenValue]] = []
     for path in _files(folder):
         base = os.path.basename(path)
         name = None if base.startswith(METADATA_PREFIX) else parse_dump_name(base)
@@ -152,7 +152,7 @@ def take(
     return [item[2] for item in found]
 
 
-def _read(path: str, timestamp: int) -> Seen:
+def _read(path: str, timestamp: int) -> SeenValue:
     event = read_event(path, writable=False)
     tensor = event.need_tensor()
     node, slot, debug_op = parse_watch_key(event.watch_key)
@@ -165,7 +165,7 @@ def _read(path: str, timestamp: int) -> Seen:
             return value
 
     dtype = tensor.dtype.name if tensor.dtype is not None else ""
-    return Seen(
+    return SeenValue(
         node,
         slot or 0,
         debug_op,
