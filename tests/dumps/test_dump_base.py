@@ -30,11 +30,13 @@ INFO = RunInfo(
     results={"loss:0": True, "w:0": False},
     program=[("Script", "train.py")],
     written={"w:0": (2, 5)},
+    roles={"aten::log": ["=log"], "aten::where": ["choosing"]},
 )
 
 
 def test_all_that_is_known_of_a_run_is_kept(tmp_path):
-    write_run_folder(MemoryDump(run_info=INFO), tmp_path / "run")
+    nodes = [Node("log", "aten::log"), Node("where", "aten::where"), Node("x", "Unknown")]
+    write_run_folder(MemoryDump(lambda: Graph(nodes), run_info=INFO), tmp_path / "run")
     found = RunFolderDump(tmp_path / "run")
     told = dataclasses.replace(found.run_info(), feeds={})
     assert told == INFO

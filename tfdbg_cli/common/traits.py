@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.fields import Field
+from tfdbg_cli.common.streams import tell
 
 __all__ = [
     "RESULTS",
@@ -81,6 +84,41 @@ class OpRoles:
         plain = op_type.removeprefix("_foreach_").rstrip("_")
         return self.meanings.get(op_type) or self.meanings.get(plain, "")
 
+    def table(self, op_types: Iterable[str]) -> dict[str, list[str]]:
+        """Op type -> its roles by name, and ``=log`` for what it computes; for a dump's folder.
+
+        Args:
+            op_types: of which it is made. Those without a role are left out.
+        """
+        made = {}
+        for op_type in sorted(op_types):
+            words = [name for name in _SETS if op_type in getattr(self, name)]
+            words += ["unwritten"] if self.unwritten.fullmatch(op_type) else []
+            words += ["sending"] if self.sending.match(op_type) else []
+            words += ["writing"] if self.writing.match(op_type) else []
+            meaning = self.computes(op_type)
+            words += [f"={meaning}"] if meaning else []
+            if words:
+                made[op_type] = words
+        return made
+
+    @classmethod
+    def of_table(cls, table: Mapping[str, Iterable[str]]) -> OpRoles:
+        """The roles that `table` has told of, of a file that may say anything."""
+        having: dict[str, set[str]] = {}
+        for op_type, words in table.items():
+            for word in words:
+                having.setdefault(word, set()).add(op_type)
+        fields: dict[str, Any] = {name: frozenset(having.get(name, ())) for name in _SETS}
+        fields.update((name, _one_of(having.get(name, ()))) for name in _PATTERNS)
+        fields["meanings"] = {
+            op_type: word[1:]
+            for word, found in having.items()
+            if word.startswith("=")
+            for op_type in found
+        }
+        return cls(**fields)
+
     def joined(self, other: OpRoles) -> OpRoles:
         """The roles of both."""
         return OpRoles(
@@ -98,6 +136,20 @@ class OpRoles:
             re.compile(f"{self.sending.pattern}|{other.sending.pattern}"),
             re.compile(f"{self.writing.pattern}|{other.writing.pattern}"),
         )
+
+
+_SETS = (
+    *("placing", "choosing", "replacing", "lifting", "reading", "buffers", "telling"),
+    *("weights", "batches"),
+)
+# Of one role in a file.
+_MOST_NAMES = 1000
+_PATTERNS = ("unwritten", "sending", "writing")
+
+
+def _one_of(names: Iterable[str]) -> re.Pattern[str]:
+    found = "|".join(map(re.escape, sorted(names)[:_MOST_NAMES]))
+    return re.compile(f"(?:{found})\\Z") if found else _NEVER
 
 
 def meaning(**names: str) -> dict[str, str]:
@@ -163,13 +215,35 @@ def all_traits() -> Sequence[EngineTraits]:
 
 
 def traits_of(engine: str) -> EngineTraits | None:
-    """Those of an engine; ``None``: it isn't known."""
+    """Those of an engine; ``None``: it isn't known.
+
+    A third party's may be known without its engine and its framework: by an entry point of the
+    group ``tfdbg_cli.traits``, which has the engine's name.
+    """
+    if engine and engine not in _known and (found := _installed(engine)) is not None:
+        register(found)
     return _known.get(engine)
 
 
+@functools.cache
+def _installed(engine: str) -> EngineTraits | None:
+    from importlib.metadata import entry_points  # takes a while, and is hardly ever needed
+
+    try:
+        points = entry_points(group="tfdbg_cli.traits", name=engine)
+        found = next((point.load() for point in points), None)
+    except Exception as error:  # of whatever it imports
+        tell(f"the traits of the engine {engine} can't be loaded: {one_line(error)}")
+        return None
+    return found if isinstance(found, EngineTraits) else None
+
+
 def op_roles(engine: str) -> OpRoles:
-    """The roles of an engine's op types; where it isn't known which engine it was, of all."""
-    found = _known.get(engine)
-    if found is not None:
-        return found.op_roles
+    """The roles of an engine's op types.
+
+    Of a dump that names no engine they are those of all; of an engine that isn't known nothing is.
+    """
+    if engine:
+        found = traits_of(engine)
+        return found.op_roles if found is not None else OpRoles()
     return functools.reduce(OpRoles.joined, (each.op_roles for each in _known.values()), OpRoles())

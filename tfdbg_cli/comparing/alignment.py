@@ -12,7 +12,6 @@ from typing import NamedTuple
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.common.files import lines_of
-from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.comparing.calls import TensorMaker, renumbered
 from tfdbg_cli.comparing.digests import digest_in
 from tfdbg_cli.comparing.engines import AcrossEngines, Sort, across_engines
@@ -20,6 +19,7 @@ from tfdbg_cli.comparing.gaps import epsilon
 from tfdbg_cli.dumps.datum import Datum, known_dtype, known_shape
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
+from tfdbg_cli.dumps.run_info import roles_of
 
 __all__ = ["FED", "ORDER", "WRITTEN", "Pair", "Renamed", "align", "read_map"]
 
@@ -78,7 +78,7 @@ class _Side:
         graph = dump.graph()
         self.nodes = graph.nodes if graph is not None else {}
         info = dump.run_info()
-        self.roles = op_roles(info.engine if info is not None else "")
+        self.roles = roles_of(info)
         self.devices = {datum.device_name for datum in self.data}
         self.by_device = False
 

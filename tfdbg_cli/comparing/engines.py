@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.comparing.gaps import epsilon, gap
 from tfdbg_cli.dumps.datum import Datum, known_shape
 from tfdbg_cli.dumps.dtypes import blocks, name_of
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
+from tfdbg_cli.dumps.run_info import roles_of
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
 __all__ = ["AcrossEngines", "Sort", "across_engines"]
@@ -44,7 +44,7 @@ class Sort:
 
     def __init__(self, dump: Dump, *, has_modules: bool) -> None:
         info = dump.run_info()
-        self._roles = op_roles(info.engine if info is not None else "")
+        self._roles = roles_of(info)
         self._dump, self._has_modules = dump, has_modules
 
     def __call__(self, datum: Datum, node: Node | None) -> tuple[object, ...]:

@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.comparing.gaps import CODES
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
+from tfdbg_cli.dumps.run_info import roles_of
 
 __all__ = ["Origins", "Side"]
 
@@ -58,7 +58,7 @@ class Side:
         info, graph = dump.run_info(), dump.graph()
         self.dump = dump
         self.nodes: Mapping[str, Node] = graph.nodes if graph is not None else {}
-        self.roles = op_roles(info.engine if info is not None else "")
+        self.roles = roles_of(info)
         self.memory = self.roles.weights | self.roles.reading | self.roles.buffers
         self.counterparts = counterparts
         self._matched_nodes: dict[str, str] = {}

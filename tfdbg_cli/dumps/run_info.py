@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tfdbg_cli.common.errors import message_of
+from tfdbg_cli.common.traits import OpRoles, op_roles
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import own_place
 
-__all__ = ["CALLS", "RunError", "RunInfo", "late_error"]
+__all__ = ["CALLS", "RunError", "RunInfo", "late_error", "roles_of"]
 
 #: The kinds of runs that are one call and compute no gradients.
 CALLS = frozenset(["call", "inference run"])
@@ -66,6 +67,7 @@ class RunInfo:
         written: parameters -> the first and the last of the runs of which one has written what
             they held at the start of this one, as far as runs were kept; the first is 0 where no
             run before was.
+        roles: op type -> its roles, as its dump tells (`OpRoles.table`); ``None``: its engine's.
     """
 
     call_count: int = 0
@@ -84,6 +86,7 @@ class RunInfo:
     program: Sequence[tuple[str, str]] = ()
     tracks: Tracks | None = None
     written: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    roles: Mapping[str, Sequence[str]] | None = None
     can_profile: bool = True
     can_step: bool = True
 
@@ -93,6 +96,13 @@ class RunInfo:
         found = {name for name, is_result in (self.results or {}).items() if is_result}
         fetched = (*self.fetches, *(f"{each}:0" for each in self.fetches))
         return found or {*self.outputs.values(), *fetched}
+
+
+def roles_of(info: RunInfo | None) -> OpRoles:
+    """The roles of a run's op types: those that its dump was written with, if it was."""
+    if info is not None and info.roles is not None:
+        return OpRoles.of_table(info.roles)
+    return op_roles(info.engine if info is not None else "")
 
 
 def late_error(error: BaseException, message: str | None = None) -> RunError | None:

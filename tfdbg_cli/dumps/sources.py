@@ -17,9 +17,11 @@ from tfdbg_cli.dumps.source_text import keep_modules, live_source, split_source
 __all__ = [
     "Frame",
     "Sources",
+    "add_debugger_path",
     "capture_stack",
     "is_debugger_code",
     "is_debugger_path",
+    "is_engine_path",
     "is_library_path",
     "own_frame",
     "own_place",
@@ -51,6 +53,17 @@ _EMBEDDED = os.path.join(_PACKAGE, "engines", "numpy") + os.sep
 _GENERATED = "__autograph_generated_file"
 
 
+# Folders, with a separator at the end, and files of the engines of other packages.
+_engines: tuple[str, ...] = ()
+
+
+def add_debugger_path(path: str) -> None:
+    """Count a file, or a folder whose path ends in a separator, as the debugger's own."""
+    global _engines
+    if path not in _engines:
+        _engines = (*_engines, path)
+
+
 @functools.cache
 def _library_roots() -> tuple[str, ...]:
     roots = set()
@@ -70,7 +83,7 @@ def is_library_path(path: str) -> bool:
     """
     if path.startswith("<"):
         return path.startswith("<frozen ")
-    if path.startswith(_PACKAGE):
+    if path.startswith((_PACKAGE, *_engines)):
         return True
     parts = path.replace("\\", "/").split("/")
     if "site-packages" in parts or "dist-packages" in parts or parts[-1].startswith(_GENERATED):
@@ -81,12 +94,20 @@ def is_library_path(path: str) -> bool:
 def is_debugger_path(path: str) -> bool:
     """Whether a file is one of ours that only runs because the program is debugged.
 
-    Each of them is a library's file (`is_library_path`) as well. The embedded NumPy engine is a
+    Those of an engine of another package are among them. Each of them is a library's file
+    (`is_library_path`) as well. The embedded NumPy engine is a
     framework of its own and does not count.
     """
     if path.startswith("<frozen "):
         return True
+    if is_engine_path(path):
+        return True
     return path.startswith(_PACKAGE) and not path.startswith(_EMBEDDED)
+
+
+def is_engine_path(path: str) -> bool:
+    """Whether a file belongs to the engine of another package."""
+    return path.startswith(_engines)
 
 
 class Sources:

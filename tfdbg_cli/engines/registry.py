@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.traits import register
+from tfdbg_cli.dumps.sources import add_debugger_path
 from tfdbg_cli.engines.base import Engine, TellsUse
 from tfdbg_cli.engines.jax.traits import TRAITS as JAX
 from tfdbg_cli.engines.numpy_traits import TRAITS as NUMPY
@@ -105,6 +107,8 @@ def load(name: str) -> Engine:
                     f"Is {entry.modules[0].partition('.')[0]} installed?",
                 ) from error
             assert isinstance(engine, Engine)
+            if entry not in _BUILTIN:
+                _own(entry, module)
             if engine.traits is not None:
                 register(engine.traits)
             return engine
@@ -113,6 +117,28 @@ def load(name: str) -> Engine:
         f'There is no engine named "{name}".',
         did_you_mean(name, names) or f"There are {', '.join(names)}.",
     )
+
+
+def _own(entry: EngineEntry, name: str) -> None:
+    """Let the frames of another package's engine be the debugger's.
+
+    Args:
+        entry: of the engine.
+        name: of the module that has the engine. Its whole package counts; below the framework's own
+            package the folder of the module, or the module alone.
+    """
+    owner = name.partition(".")[0]
+    frameworks = {each.partition(".")[0] for each in entry.modules}
+    if owner in frameworks:
+        folder = name.rpartition(".")[0]
+        owner = folder if "." in folder else name
+    if owner in frameworks:  # the framework itself, in one file
+        return
+    module = sys.modules[owner]
+    for folder in getattr(module, "__path__", ()):
+        add_debugger_path(os.path.join(os.path.abspath(folder), ""))
+    if not hasattr(module, "__path__") and module.__file__:
+        add_debugger_path(os.path.abspath(module.__file__))
 
 
 def imported() -> Iterator[Engine]:

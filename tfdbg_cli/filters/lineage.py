@@ -9,11 +9,11 @@ from typing import Any, ClassVar, TypeVar
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.dumps.ancestry import Ancestry
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
+from tfdbg_cli.dumps.run_info import roles_of
 from tfdbg_cli.tensors.measurements import Measurements
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite, widened
 from tfdbg_cli.tensors.statistics import Health
@@ -53,7 +53,7 @@ class TensorLineage:
         self._measurements = Measurements.of(dump)
         self._health: dict[int, Health] = {}
         info = dump.run_info()
-        self.roles = op_roles(info.engine if info is not None else "")
+        self.roles = roles_of(info)
         graph = dump.graph()
         self.graph: Graph | None = weakref.proxy(graph) if graph is not None else None
         self._found: dict[object, Any] = {}

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 
 from tfdbg_cli.common.fields import Field, to_bool
-from tfdbg_cli.common.traits import EngineTraits
+from tfdbg_cli.common.traits import EngineTraits, OpRoles, meaning
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import capture_stack
@@ -65,6 +65,7 @@ TRAITS = EngineTraits(
     "fake",
     "the fake framework",
     settings=(Field("fake_inputs", True, to_bool, "Fake: whether dumps have the steps' inputs."),),
+    op_roles=OpRoles(meanings=meaning(sqrt="sqrt", mul="multiply"), batches=frozenset({"Input"})),
 )
 
 

@@ -21,6 +21,31 @@ fake.fake_engine = fake_engine:ENGINE
 """
 
 
+#: An engine in a package of its own, whose frames are between those of the program.
+OTHER = """\
+import dataclasses
+import fake_engine as fake
+from tfdbg_cli.engines.kit.engine import OneProgramEngine
+from tfdbg_cli.engines.kit.program import Program
+
+class Runs(fake.Runs):
+    def step(self, function, given):
+        with self.stretch("step", function.__name__, {"given": given}):
+            return function(given)
+
+class Engine(OneProgramEngine):
+    name, modules = "other", ("fake_engine",)
+    traits = dataclasses.replace(fake.TRAITS, name="other")
+
+    def make_program(self):
+        program = Program(self.traits)
+        program.runs = program.patches = Runs(program, fake.Policy(program.value))
+        return program
+
+ENGINE = Engine()
+"""
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """A folder in which the engine's package is installed."""
@@ -113,16 +138,16 @@ def step(function, *numbers):
 
     @pytest.fixture
     def debug(self, installed, tmp_path):
-        def debug(program, *commands):
+        def debug(program, *commands, options=(), packages=installed):
             script = tmp_path / "s.py"
             script.write_text(self.SCRIPT + program)
             environment = {
                 **os.environ,
-                "PYTHONPATH": os.pathsep.join(map(str, (installed, HERE, ROOT))),
+                "PYTHONPATH": os.pathsep.join(map(str, (packages, HERE, ROOT))),
                 "PYTHONWARNINGS": "ignore",
                 "XDG_CONFIG_HOME": str(tmp_path / "config"),
             }
-            options = [word for command in commands for word in ("-c", command)]
+            options = [*options, *(word for command in commands for word in ("-c", command))]
             return subprocess.run(
                 [sys.executable, "-m", "tfdbg_cli", "--batch", *options, script],
                 env=environment,
@@ -145,6 +170,41 @@ def step(function, *numbers):
         assert 'root = fake.op("root", np.sqrt, product)' in done.stdout
         assert "array([2.236068,      nan], dtype=float32)" in done.stdout
         assert done.stdout.rstrip().endswith("train [2.236068      nan]")
+
+    def test_the_reason_is_told_where_the_engine_is_not_known(self, debug, tmp_path):
+        options = ["--keep-dumps", "--dump-root", tmp_path / "dumps"]
+        live = debug("step(train, 1, -1)\n", "run -f has_inf_or_nan", "why", options=options)
+        dump = next((tmp_path / "dumps").glob("*/run.json")).parent
+        offline = subprocess.run(
+            [*(sys.executable, "-m", "tfdbg_cli", "--batch", "--dump-dir", dump), "-c", "why"],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        reason = "Why:   the square root of a negative number"
+        for done in (live, offline):
+            assert reason in done.stdout.partition("--- why ---")[2]
+
+    def test_the_frames_of_an_engine_in_a_package_of_its_own_are_the_debuggers(
+        self, debug, tmp_path
+    ):
+        packages = tmp_path / "packages"
+        (packages / "other-1.0.dist-info").mkdir(parents=True)
+        (packages / "other-1.0.dist-info" / "entry_points.txt").write_text(
+            "[tfdbg_cli.engines]\nother.fake_engine = other_package.engine:ENGINE\n"
+        )
+        (packages / "other_package").mkdir()
+        (packages / "other_package" / "__init__.py").touch()
+        (packages / "other_package" / "engine.py").write_text(OTHER)
+        program = "def failing(x):\n    train(x)\n    fake.op('r', np.linalg.inv, x)\n"
+        done = debug(
+            f"{program}step(failing, 1, -1)\n", "run", "ni -t root", "run", packages=packages
+        )
+        assert done.returncode == 1
+        assert "File" in done.stderr
+        assert "root = fake.op" in done.stdout
+        assert "other_package" not in done.stdout + done.stderr
 
     def test_its_settings_are_among_the_others(self, debug):
         changed = debug("step(train, 1, 2)\n", "config set -k fake_inputs False", "run", "lt")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.run_info import roles_of
 
 __all__ = ["GRADIENT", "PARAMETER", "STEP", "norm_expressions"]
 
@@ -77,7 +77,7 @@ def _module_of(graph: Graph, path: str) -> str:
 def _parameters(graph: Graph, dump: Dump) -> Iterator[tuple[str, str]]:
     """The state that the forward pass reads, and the modules that it is in."""
     info = dump.run_info()
-    roles = op_roles(info.engine if info is not None else "")
+    roles = roles_of(info)
     seen = set()
     for node in _forward(graph):
         for tensor in node.inputs:

@@ -28,6 +28,7 @@ def run_document(info: RunInfo, feeds: list[str]) -> dict[str, Any]:
         "program": [[label, text] for label, text in info.program],
         "outputs": {str(name): tensor for name, tensor in info.outputs.items()},
         "results": None if info.results is None else dict(info.results),
+        "roles": info.roles,
         "written": {name: [*runs] for name, runs in info.written.items()},
         "error": None
         if error is None

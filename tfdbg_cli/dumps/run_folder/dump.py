@@ -33,6 +33,7 @@ from tfdbg_cli.dumps.run_folder.json_fields import (
     is_size,
     is_span,
     is_whole,
+    is_words,
     parse_json,
     parse_lines,
 )
@@ -407,6 +408,7 @@ class RunFolderDump(Dump):
             if "results" in found
             else None,
             tracks=self._tracks,
+            roles=found.table("roles", is_words) if "roles" in found else None,
             written={name: (*runs,) for name, runs in found.table("written", is_span).items()},
             error=RunError(
                 error.text("type"),

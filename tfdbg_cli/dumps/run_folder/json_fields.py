@@ -15,6 +15,7 @@ __all__ = [
     "is_size",
     "is_span",
     "is_whole",
+    "is_words",
     "parse_json",
     "parse_lines",
     "sealed",
@@ -102,6 +103,11 @@ def is_size(value: Any) -> bool:
 def is_span(value: Any) -> bool:
     """Whether a value is a list of two sizes."""
     return isinstance(value, list) and len(value) == 2 and all(map(is_size, value))
+
+
+def is_words(value: Any) -> bool:
+    """Whether a value is a list of strings."""
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def fail(name: str) -> NoReturn:

@@ -13,7 +13,6 @@ from typing import Any, Self
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError, one_line
-from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto, RunInfo
 from tfdbg_cli.dumps.feeds import as_tensor, is_text
 from tfdbg_cli.dumps.files import Chunk, make_folder, write_error, write_file
@@ -30,6 +29,7 @@ from tfdbg_cli.dumps.run_folder.safetensors_part import PartWriter, raw_bytes, s
 from tfdbg_cli.dumps.run_folder.states import States
 from tfdbg_cli.dumps.run_folder.strings_part import encode_strings
 from tfdbg_cli.dumps.run_folder.view_places import ViewPlaces
+from tfdbg_cli.dumps.run_info import roles_of
 from tfdbg_cli.dumps.series.stored import SERIES_FILE, written_tracks
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import Sources, is_library_path
@@ -474,14 +474,17 @@ def write_run_folder(
     info = dump.run_info()
     writer = RunFolderWriter(path, limit, values)
     writer.begin(info)
-    writer.add_graph(dump.graph(), dump.sources())
+    graph = dump.graph()
+    writer.add_graph(graph, dump.sources())
     places = ViewPlaces(dump)
-    roles = op_roles(info.engine if info is not None else "")
+    roles = roles_of(info)
     memory = roles.weights | roles.reading | roles.buffers
     parameters: dict[str, int] = {}
+    op_types: set[str] = set()
     for number, datum in enumerate(dump.data()):
         place = places.place(datum) if datum.is_view else None
         op_type = dump.op_type(datum.node_name)
+        op_types.add(op_type)
         writer.add(datum, op_type=op_type, place=place)
         if op_type in memory and not datum.is_view:
             parameters.setdefault(datum.tensor_name, number)
@@ -490,6 +493,10 @@ def write_run_folder(
         writer.add_profile(profile)
     if info is not None and info.tracks:
         writer.add_tracks(info.tracks)
+    if info is not None:
+        known = () if graph is None else (node.op_type for node in graph.nodes.values())
+        table = roles.table({*known, *op_types})
+        info = replace(info, roles={**(info.roles or {}), **table})
     if info is not None and states is not None:
         found = states.seen(info.call_count, writer.hashes(parameters))
         info = replace(info, written=found)
