@@ -8,9 +8,11 @@ import pytest
 from stops_kit import Shell, dumps_of, link_of, program_file
 
 from tfdbg_cli.commands.context import TENSOR_MODES
-from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.shell.parsing import quoted, split_words
+from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump
 from tfdbg_cli.dumps.run_folder.writer import write_run_folder
+from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
 PROGRAM = """\
 import torch
@@ -437,7 +439,32 @@ def test_run_folders_keep_every_kind(kinds, tmp_path):
         assert kept.lines(f"pt {name}") == live.lines(f"pt {name}")
 
 
-KEYS = ("my key", "my_key", "a+b=c", "p@1 50%", "tête", "层", "σ")
+KEYS = (
+    *(
+        "my key",
+        "my_key",
+        "a+b=c",
+        "p@1 50%",
+        "tête",
+        "层",
+        "σ",
+        "a/b",
+        "a:b",
+        "a,b",
+        "a;b",
+        "a > b",
+    ),
+    *('a"b', "a'b", "a[b]", "a(b", "a#b", "a%b", "(a)", "[0]", "-a", "#a"),
+)
+# What names something else in a reference, or can't be quoted, is escaped: no two become one.
+ESCAPED = {
+    "a:0": "a%3A0",
+    "a`b": "a%60b",
+    "/a": "%2Fa",
+    "a/": "a%2F",
+    "a%2Fb": "a%252Fb",
+    "a'b\"c": 'a%27b"c',
+}
 OWN_KEYS = f"""
 import torch
 from torch import nn
@@ -446,7 +473,7 @@ from torch import nn
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.parts = nn.ModuleDict({{key: nn.Linear(2, 2) for key in {KEYS}}})
+        self.parts = nn.ModuleDict({{key: nn.Linear(2, 2) for key in {(*KEYS, *ESCAPED)}}})
 
     def forward(self, x):
         for part in self.parts.values():
@@ -460,11 +487,20 @@ Model()(torch.ones(1, 2))
 
 def test_names_are_the_keys_of_the_state_dict_whatever_they_are_made_of(tmp_path):
     (dump,) = dumps_of(program_file(tmp_path, OWN_KEYS))
-    names = {datum.node_name for datum in dump.data()}
-    shell = Shell(dump)
-    for key in KEYS:
-        assert f"parts.{key}.weight" in names
-        name = f"parts.{key}/addmm"
-        assert f"Node {name}" in shell.text(f"ni {quoted(name)}")
-        assert f'Tensor "{name}:0":' in shell.text(f"pt {quoted(f'{name}:0')}")
-        assert f"{name}:0" in shell.text(f"lt -n {quoted(f'^{re.escape(name)}')}")
+    write_run_folder(dump, tmp_path / "run")
+    write_dump_directory(dump, tmp_path / "original")
+    keys = (*KEYS, *ESCAPED.values())
+    for kept in (dump, open_dump(tmp_path / "run"), open_dump(tmp_path / "original")):
+        names = {datum.node_name for datum in kept.data()}
+        shell = Shell(kept, "run-end" if kept is dump else "offline")
+        completed = shell.complete("pt parts.") + shell.complete("pt '") + shell.complete('pt "')
+        assert {f"parts.{key}.weight" for key in keys} <= names
+        for key in keys:
+            name = f"parts.{key}/addmm"
+            tensor = f"{name}:0"
+            assert f"Node {name}" in shell.text(f"ni {quoted(name)}")
+            assert shell.text(f"pt {quoted(tensor)}").startswith(f'Tensor "{tensor}')
+            assert tensor in shell.text(f"lt -n {quoted(f'^{re.escape(name)}')}")
+            value = shell.service.run(f"eval {quoted(f'`{tensor}` + 0')}")
+            assert value.document is not None, value.message
+            assert any(tensor in split_words(line) for line in completed)

@@ -166,8 +166,8 @@ def _update(node: Node) -> tuple[str, str]:
     """Optimizer and parameter of ``optimizer/Adam/fc1.weight/add_``; empty for other phases."""
     if node.attributes["_phase"] != "optimizer":
         return "", ""
-    parts = node.name.split("/")
-    return (parts[1] if len(parts) > 2 else ""), (parts[2] if len(parts) > 3 else "")
+    parts = node.name.split("/")  # a parameter may have slashes in its name
+    return (parts[1] if len(parts) > 2 else ""), "/".join(parts[2:-1])
 
 
 def _gradients_of(graph: Graph) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import Argument, Command
 from tfdbg_cli.commands.reply import Candidate, Completion
 from tfdbg_cli.commands.shell import completers
-from tfdbg_cli.commands.shell.parsing import Word, last_command, split_command, tokenize
+from tfdbg_cli.commands.shell.parsing import Word, last_command, open_quote, split_command, tokenize
 from tfdbg_cli.common.errors import UserError
 
 __all__ = ["complete"]
@@ -17,19 +17,15 @@ __all__ = ["complete"]
 
 def _last_word(text: str) -> tuple[list[Word], int, str]:
     """The words before the one being typed, where it starts, and what it is so far."""
-    words = tokenize(text)
-    if not words or words[-1].stop < len(text) or text[-1:].isspace():
+    at = open_quote(text)
+    if at >= 0 and text[at] != "`":
+        # The quote stays, what is inside is completed.
+        return tokenize(text[:at]), at + 1, text[at + 1 :]
+    words = tokenize(text if at < 0 else text[: at + 1])
+    if not words or (at < 0 and text[-1:].isspace()):
         return words, len(text), ""
     last = words.pop()
-    typed = text[last.start :]
-    start = last.start
-    # An open quote: the quote stays, what is inside is completed.
-    for quote in ("'", '"'):
-        at = text.rfind(quote)
-        if at >= 0 and text.count(quote) % 2:
-            words = tokenize(text[:at])
-            return words, at + 1, text[at + 1 :]
-    return words, start, typed
+    return words, last.start, text[last.start :]
 
 
 def _options(command: Command, typed: str) -> Iterable[Candidate]:
@@ -76,6 +72,9 @@ def _complete_command(context: Context, text: str) -> Completion:
     found = _complete(context, words, start, typed)
     if not text[:start].endswith(("'", '"')):
         return found
+    if any(text[start - 1] in _unquoted(item.text) for item in found.candidates):
+        # Another quote is needed around what has this one.
+        return replace(found, start=start - 1)
     # The quote that is open already is not repeated.
     bare = [Candidate(_unquoted(item.text), item.summary) for item in found.candidates]
     return Completion(start, bare)

@@ -13,6 +13,7 @@ __all__ = [
     "OutputTarget",
     "Word",
     "last_command",
+    "open_quote",
     "quoted",
     "split_command",
     "split_output",
@@ -120,11 +121,27 @@ def split_command(line: str) -> tuple[str, str]:
     return line.strip(), ""
 
 
+def open_quote(line: str) -> int:
+    """Where the quote or backtick is whose end isn't typed yet; -1: there is none.
+
+    A quote that has something in front of it in its word is an apostrophe.
+    """
+    groups = _groups(line)
+    at = 0
+    while at < len(line):
+        is_open = line[at] in _QUOTES and at not in groups
+        if is_open and (line[at] == "`" or not line[:at] or line[at - 1].isspace()):
+            return at
+        at = groups.get(at, at + 1)
+    return -1
+
+
 def last_command(line: str) -> str:
     """What is typed of the last command of a line, or of the comment behind it."""
     groups = _groups(line)
+    opened = open_quote(line)
     start = at = 0
-    while at < len(line):
+    while at < len(line) and at != opened:
         if line[at] == "#" and (at == 0 or line[at - 1].isspace()):
             return line[at:]
         at, before = groups.get(at, at + 1), at

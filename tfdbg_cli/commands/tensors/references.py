@@ -38,12 +38,14 @@ __all__ = [
 ]
 
 _PIECE = r"/(?:job:[^/:`]+|replica:\d+|task:\d+|(?:device:)?[A-Za-z]\w*:\d+)"
-_REFERENCE = re.compile(
-    rf"(?:(?P<device>(?:{_PIECE})+):)?"
-    r"(?P<node>[^/:\[\]^][^:\[\]]*)"
+_DEVICE = rf"(?:(?P<device>(?:{_PIECE})+):)?"
+_BEHIND_NODE = (
     r"(?::(?P<slot>\d{1,9})(?::(?P<op>[A-Za-z_]\w*(?:\(.*\))?))?)?"
     r"(?:\[(?P<execution>[+-]?\d{1,9})\])?"
 )
+_REFERENCE = re.compile(rf"{_DEVICE}(?P<node>[^/:\[\]^][^:\[\]]*){_BEHIND_NODE}")
+# Names of the program's may have colons and brackets: only the run tells that one is a node's.
+_OF_ANY_NODE = re.compile(rf"{_DEVICE}(?P<node>.+?){_BEHIND_NODE}", re.DOTALL)
 _STRING = re.compile(r"'''|\"\"\"|'|\"")
 _PLACEHOLDER = re.compile(r"\b_tensor_\d+\b")
 _WITHOUT_TENSORS = ("This run kept no tensors.", "Only feeds are there before the run.")
@@ -61,13 +63,21 @@ class Reference:
     device: str = ""
 
 
-def parse_reference(text: str) -> Reference:
+def parse_reference(text: str, dump: Dump | None = None) -> Reference:
     """Parse what stands between two backticks.
+
+    Args:
+        text: stands there.
+        dump: whose nodes may have colons and brackets in their names.
 
     Raises:
         UserError: it is malformed.
     """
     match = _REFERENCE.fullmatch(text.strip())
+    if match is None and dump is not None:
+        match = _OF_ANY_NODE.fullmatch(text.strip())
+        if match is not None and not dump.by_node(match["node"]):
+            match = None
     if match is None:
         raise UserError(f"`{text}` names no tensor.", _GRAMMAR)
     slot, execution = match["slot"], match["execution"]
@@ -107,7 +117,7 @@ def find_reference(dump: Dump, text: str, execution: int | None = None) -> Datum
     """
     found = _values_first(dump.by_tensor(text))
     if not found:
-        reference = parse_reference(text)
+        reference = parse_reference(text, dump)
         found = _matching(dump, reference, text)
         if reference.execution is not None:
             execution = reference.execution

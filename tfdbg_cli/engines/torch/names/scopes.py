@@ -19,16 +19,43 @@ __all__ = ["Leaf", "ModuleName", "Names", "legal"]
 
 # Wraps a module without being a part of the model, and has it in the attribute `module`.
 _PARALLEL = {"DataParallel", "DistributedDataParallel", "DistributedDataParallelCPU"}
-_STRANGE = re.compile(r"[^ \w.\-+@%&=~]")
+# What would be read as something else in a name: a reference in backticks ends, tabs are widened
+# where they are shown, empty pieces between slashes are left out by the original's dumps; what
+# stands for a slot, a number of an execution, a control input, or for one of these signs.
+_STRANGE = re.compile(
+    r"[`\t]|(?:^|(?<=/))/|/$|:(?=\d{1,9}$)|(?<= \()#(?=\d{1,9}\)$)|%(?=[\dA-F]{2})"
+)
+_STRANGE_IN_FRONT = re.compile(r"^[\^\s]")
 # How many variables, and how many levels of lists and objects, are searched for a name.
 _MOST_VARIABLES = 500
 
 _T = TypeVar("_T")
 
 
-def legal(name: str) -> str:
-    """A text as a part of a node's name, without what means something in names or lists of them."""
-    return _STRANGE.sub("_", name) or "_"
+def legal(name: str, path: str = "") -> str:
+    """A name of the program's as a part of a node's name: as it is, nearly always.
+
+    What means something else there is written as ``%`` and two digits, so that two names stay two.
+
+    Args:
+        name: of a module, a parameter, a variable.
+        path: what stands in front of it, made by this function.
+    """
+    if name.isidentifier():
+        return name
+    found = _STRANGE.sub(_written, name)
+    if not path:
+        found = _STRANGE_IN_FRONT.sub(_written, found)
+    # No command line can quote a word that has both kinds of quotes.
+    if "'" in path:
+        found = found.replace('"', "%22")
+    elif '"' in path or '"' in found:
+        found = found.replace("'", "%27")
+    return found or "_"
+
+
+def _written(match: re.Match[str]) -> str:
+    return f"%{ord(match[0]):02X}"
 
 
 class ModuleName:
@@ -189,7 +216,7 @@ class Names:
         known = self._modules.get(id(module))
         if known is None or known.reference() is not module:
             name = _attribute_of(module, parent) or layer_name(module) or type(module).__name__
-            self._add_tree(module, _join(caller.path, legal(name)))
+            self._add_tree(module, _join(caller.path, name))
 
     def _add_tree(self, root: torch.nn.Module, path: str) -> None:
         for module, at, is_wrapper in _tree(root, path):
@@ -206,7 +233,7 @@ class Names:
         ):
             for name, tensor in tensors.items():
                 if tensor is not None and self.tensor(tensor) is None:
-                    self._tensors[id(tensor)] = Leaf(tensor, _join(path, legal(name)), op_type)
+                    self._tensors[id(tensor)] = Leaf(tensor, _join(path, name), op_type)
 
     def _free(self, name: str, taken: dict[str, weakref.ref[_T]]) -> str:
         """A name that nobody who lives has."""
@@ -300,7 +327,8 @@ def _places(children: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
 
 
 def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path and name else path or name
+    name = legal(name, path)
+    return f"{path}.{name}" if path else name
 
 
 def _has_parameters(module: torch.nn.Module) -> bool:
@@ -322,7 +350,7 @@ def _tree(root: torch.nn.Module, path: str) -> Iterator[tuple[torch.nn.Module, s
         ]
         yield module, at, any(name in wrapped for name, _ in children)
         pending += [
-            (child, at if name in wrapped else _join(at, legal(name)))
+            (child, at if name in wrapped else _join(at, name))
             for name, child in reversed(children)
         ]
 
