@@ -67,6 +67,7 @@ class Outcome:
         bad_value: its value.
         unknown: the first node that could not be computed; empty: all could.
         why: the reason.
+        left: all nodes that depend on the change and could not be computed.
         count: of the nodes that were computed.
     """
 
@@ -75,6 +76,7 @@ class Outcome:
         self.bad = ""
         self.bad_value: Array | None = None
         self.unknown = self.why = ""
+        self.left: set[str] = set()
         self.count = 0
 
 
@@ -370,6 +372,7 @@ class Trial:
     def _give_up(self, node: Node, why: str) -> None:
         if why and not self._outcome.unknown:
             self._outcome.unknown, self._outcome.why = node.name, why
+        self._outcome.left.add(node.name)
         for slot in range(max(len(self._dump.by_node(node.name)), 8)):
             self._unknown[f"{node.name}:{slot}"] = why
 
