@@ -87,10 +87,10 @@ class TriedRemedy:
             CannotRedo: it depends on the change, and could not be computed.
         """
         outcome = self.outcome
-        if node_name_of(name) in outcome.left:
-            raise CannotRedo(
-                f"{name} depends on {outcome.unknown}, which wasn't computed again: {outcome.why}"
-            )
+        node = node_name_of(name)
+        if node in outcome.left:
+            of = "" if node == outcome.unknown else f"depends on {outcome.unknown}, which "
+            raise CannotRedo(f"{name} {of}wasn't computed again: {outcome.why}")
         return outcome.values.get(name)
 
     def record(self) -> dict[str, Any]:

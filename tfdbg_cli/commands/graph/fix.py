@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.common.arrays import Array
 from tfdbg_cli.common.documents import Line, Span, TextDocument, line
-from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
@@ -26,6 +27,7 @@ from tfdbg_cli.filters.builtin import RECOMMENDED
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.remedies.tried import TriedRemedy, tried, written_variables
+from tfdbg_cli.tensors.numeric import has_nonfinite
 
 __all__ = ["COMMANDS"]
 
@@ -34,8 +36,8 @@ _MOST_TENSORS = 12
 
 _EDIT = "fix N --apply FILE writes the change of the line: run the program again with it."
 _HAS_VALUES = (
-    "The program has the values of this run already: only results of JAX's functions and of "
-    "sessions can be changed at a stop."
+    "The program has the values of this run already, or gets them otherwise than from a JAX "
+    "function or a session's run."
 )
 _NO_RUN = "There is no run here whose results the program still waits for."
 _NONE = "No remedy of the table fits this reason."
@@ -186,13 +188,21 @@ def _apply(chosen: TriedRemedy, path: str) -> Result:
     return Toast(f"Wrote {path}. Apply it with: patch -p1 < {path}", "success")
 
 
+def _is_bad(dump: Dump, name: str) -> bool:
+    with contextlib.suppress(DumpError):
+        data = dump.maybe_nonfinite(dump.by_tensor(name))
+        return any(has_nonfinite(each.get_tensor()) for each in data)
+    return False
+
+
 def _go(context: Context, chosen: TriedRemedy) -> Result:
     """Let the program go on with what the run would have given."""
     if not chosen.helps:
         raise UserError(f"With this remedy the run isn't clean: {chosen.then}.")
     if context.replace is None:
         raise UserError(_HAS_VALUES if context.mode == "run-end" else _NO_RUN, _EDIT)
-    written = written_variables(context.need_dump(), chosen.outcome)
+    dump = context.need_dump()
+    written = written_variables(dump, chosen.outcome)
     if written:
         raise UserError(
             f"The run has written to {', '.join(written)} already: other results would be of no "
@@ -200,11 +210,14 @@ def _go(context: Context, chosen: TriedRemedy) -> Result:
             _EDIT,
         )
     given: list[str] = []
+    bad: list[str] = []
 
     def new(name: str) -> Array | None:
         value = chosen.value(name)
         if value is not None:
             given.append(name)
+        elif _is_bad(dump, name):
+            bad.append(name)
         return value
 
     try:
@@ -213,8 +226,11 @@ def _go(context: Context, chosen: TriedRemedy) -> Result:
         raise UserError(f"The program can't go on with this: {error}.", _EDIT) from None
     if not given:
         raise UserError("Nothing that the run returns depends on the changed op.", _EDIT)
-    names = ", ".join(dict.fromkeys(given))
-    return Script((f"run -f {RECOMMENDED}",), Toast(f"The program gets {names} with the change."))
+    text = f"The program gets {', '.join(dict.fromkeys(given))} with the change."
+    if bad:
+        text += f" Still bad, from elsewhere: {', '.join(dict.fromkeys(bad))}."
+    name = context.run_info.filter_name or RECOMMENDED
+    return Script((f"run -f {quoted(name)}",), Toast(text, "warning" if bad else "success"))
 
 
 COMMANDS = (
@@ -260,7 +276,9 @@ COMMANDS = (
         ),
         details="Each remedy is tried on copies of the recorded values, by the framework's own "
         "ops: the changed op, then all that read it, gradients and updates included. The program "
-        "and its files don't change. What couldn't be computed again is named; config set level "
-        "values keeps the values that are needed.",
+        "and its files don't change; --go alone gives the program other results of this run, where "
+        "it gets them at the run's end: from functions of JAX, sessions and ONNX Runtime. What "
+        "couldn't be computed again is named; config set level values keeps the values that are "
+        "needed.",
     ),
 )

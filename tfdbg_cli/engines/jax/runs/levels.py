@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -314,8 +315,11 @@ class ReplayLevel(CaptureLevel):
         assert call is not None
         assert replayed is not None
         for path in call.written:
-            if new(replayed.outputs.get(path, "")) is not None:
-                raise CannotRedo(f"the function has written to {path} already")
+            is_other = True
+            with contextlib.suppress(CannotRedo):
+                is_other = new(replayed.outputs.get(path, "")) is not None
+            if is_other:
+                raise CannotRedo(f"{call.title} has written to {path} already")
         made = []
         for path, array in zip(call.output_paths, jax.tree.leaves(value), strict=True):
             name = replayed.outputs.get(f"result{path}", "")
