@@ -67,6 +67,7 @@ class Outcome:
         bad_value: its value.
         unknown: the first node that could not be computed; empty: all could.
         why: the reason.
+        left: all nodes that depend on the change and could not be computed.
         count: of the nodes that were computed.
     """
 
@@ -75,6 +76,7 @@ class Outcome:
         self.bad = ""
         self.bad_value: Array | None = None
         self.unknown = self.why = ""
+        self.left: set[str] = set()
         self.count = 0
 
 
@@ -105,12 +107,23 @@ class Trial:
             change: to be tried.
         """
         self._change, self._outcome, self._unknown, self._back = change, Outcome(), {}, None
-        for node in self._cone(change.node):
+        ordered, around = self._cone(change.node)
+        for node in ordered:
             self._compute(node)
+        if any(self._is_other(each) for node in around for each in node.inputs):
+            for node in around:
+                self._give_up(node, "it is part of a loop, or reads what one gives")
         return self._outcome
 
-    def _cone(self, start: str) -> list[Node]:
-        """A node and all that depend on it, each behind what it reads."""
+    def _is_other(self, name: str) -> bool:
+        """Whether a tensor is another one with the change, or may be."""
+        return name in self._outcome.values or name in self._unknown
+
+    def _cone(self, start: str) -> tuple[list[Node], list[Node]]:
+        """A node and all that depend on it, each behind what it reads; what loops keep from that.
+
+        The latter are in the order of the graph.
+        """
         nodes, graph = self._graph.nodes, self._graph
         begins = [start, *self._gradients(start)]
         within = {*begins}
@@ -138,7 +151,8 @@ class Trial:
                 reads[reader].discard(name)
                 if not reads[reader]:
                     ready.append(reader)
-        return found
+        done = {node.name for node in found}
+        return found, [nodes[name] for name in sorted(within - done, key=at.__getitem__)]
 
     def _compute(self, node: Node) -> None:
         """One node; its outputs are known afterwards, or the reason why they aren't."""
@@ -370,6 +384,7 @@ class Trial:
     def _give_up(self, node: Node, why: str) -> None:
         if why and not self._outcome.unknown:
             self._outcome.unknown, self._outcome.why = node.name, why
+        self._outcome.left.add(node.name)
         for slot in range(max(len(self._dump.by_node(node.name)), 8)):
             self._unknown[f"{node.name}:{slot}"] = why
 

@@ -25,7 +25,7 @@ from tfdbg_cli.remedies.candidates import Candidate, Situation, candidates
 from tfdbg_cli.remedies.edits import Edit, edited
 from tfdbg_cli.remedies.trial import Outcome, Trial, difference
 
-__all__ = ["TriedRemedy", "tried", "tried_at_stop"]
+__all__ = ["TriedRemedy", "tried", "tried_at_stop", "written_variables"]
 
 # What has a gradient that is computed of its result.
 _POLES = ("sqrt", "rsqrt", "pow")
@@ -76,6 +76,22 @@ class TriedRemedy:
             return "nothing"
         elements = "1 element" if self.changed == 1 else f"{self.changed} elements"
         return f"{elements}, none by more than {self.largest:.2g}"
+
+    def value(self, name: str) -> Array | None:
+        """What a tensor is with the change; ``None``: what it was.
+
+        Args:
+            name: of the tensor.
+
+        Raises:
+            CannotRedo: it depends on the change, and could not be computed.
+        """
+        outcome = self.outcome
+        node = node_name_of(name)
+        if node in outcome.left:
+            of = "" if node == outcome.unknown else f"depends on {outcome.unknown}, which "
+            raise CannotRedo(f"{name} {of}wasn't computed again: {outcome.why}")
+        return outcome.values.get(name)
 
     def record(self) -> dict[str, Any]:
         """The structure of docs/json.md."""
@@ -259,6 +275,19 @@ def _writes(lineage: TensorLineage, name: str) -> bool:
     """Whether a node writes to a variable."""
     node = lineage.graph.nodes.get(name) if lineage.graph is not None else None
     return node is not None and lineage.roles.writing.match(node.op_type) is not None
+
+
+def written_variables(dump: Dump, outcome: Outcome) -> list[str]:
+    """The variables that a run has written, and would have written otherwise with a change.
+
+    Args:
+        dump: of the run.
+        outcome: of the change.
+    """
+    lineage = TensorLineage.of(dump)
+    nodes = lineage.graph.nodes if lineage.graph is not None else {}
+    writers = (nodes[name] for name in outcome.left if _writes(lineage, name))
+    return sorted({node_name_of(each.inputs[0]) for each in writers if each.inputs})
 
 
 def _words(value: Array | None) -> str:

@@ -251,6 +251,8 @@ class RunLife(ABC, Generic[R]):
                     capture.make_dump = later
             try:
                 host.close_run(run.handle, capture)
+                if capture.is_replaced:
+                    run.replaced = (capture.value,)
             finally:
                 if watcher is not None:
                     watcher.close()
