@@ -118,22 +118,23 @@ def _pulled(
     if _RANDOM in getattr(op, "tags", ()):
         raise CannotRedo("its random numbers aren't in the dump")
     with apart(fresh=True), quiet(), torch.enable_grad():
-        tensors = [
-            each.detach().requires_grad_(each.is_floating_point())
+        leaves = [
+            each.requires_grad_(each.is_floating_point())
             for each in _tensors(record, given, is_wide)
         ]
-        args, kwargs = _call(op, record, tensors)
-        leaves = [each for each in tensors if each.requires_grad]
+        # Copies: an op that works in place refuses the leaves themselves.
+        args, kwargs = _call(op, record, [each.clone() for each in leaves])
+        wanted = [each for each in leaves if each.requires_grad]
         try:
             (made,) = [each for each in flat(op(*args, **kwargs)) if each.requires_grad]
             ends = [_tensor(each, made.dtype, made.device, False) for each in back]
             end = sum(ends[1:], ends[0]) if ends else torch.ones_like(made)
-            found = torch.autograd.grad(made, leaves, end, allow_unused=True)
+            found = torch.autograd.grad(made, wanted, end, allow_unused=True)
         except Exception as error:
             raise CannotRedo(f"it refuses these values: {type(error).__name__}") from error
         arrays = [None if each is None else np.asarray(to_numpy(each)) for each in found]
-    by_leaf = {id(each): array for each, array in zip(leaves, arrays, strict=True)}
-    return [by_leaf.get(id(each)) for each in tensors]
+    by_leaf = {id(each): array for each, array in zip(wanted, arrays, strict=True)}
+    return [by_leaf.get(id(each)) for each in leaves]
 
 
 def _op_of(facts: OpFacts) -> Any:
