@@ -12,7 +12,7 @@ from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.cause_ops import forward_node
-from tfdbg_cli.filters.cause_patterns import BACKWARD, PHASE
+from tfdbg_cli.filters.cause_patterns import BACKWARD, PHASE, later_phase
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite
 
@@ -199,6 +199,8 @@ class Trial:
         outcome = self._outcome
         for slot, value in enumerate(found):
             name = f"{node.name}:{slot}"
+            if value is None:  # an input that has no gradient
+                continue
             if not outcome.bad and has_nonfinite(value) and not self._is_meant(node):
                 outcome.bad, outcome.bad_value = name, value
             if slot < len(made) and made[slot] is not None and _same(made[slot], value):
@@ -296,7 +298,10 @@ class Trial:
         forward = self._graph.nodes[self._change.node]
         assert self._change.passes is not None
         mask = self._change.passes([self._value(forward, name) for name in forward.inputs])
-        return [np.where(mask, x, 0).astype(x.dtype) if x.shape == mask.shape else x for x in found]
+        return [
+            x if x is None or x.shape != mask.shape else np.where(mask, x, 0).astype(x.dtype)
+            for x in found
+        ]
 
     # Values.
 
@@ -382,11 +387,15 @@ class Trial:
         return np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None
 
     def _give_up(self, node: Node, why: str) -> None:
-        if why and not self._outcome.unknown:
+        # An update is told of only where nothing before it is unknown.
+        if why and (not self._outcome.unknown or self._is_update(self._outcome.unknown)):
             self._outcome.unknown, self._outcome.why = node.name, why
         self._outcome.left.add(node.name)
         for slot in range(max(len(self._dump.by_node(node.name)), 8)):
             self._unknown[f"{node.name}:{slot}"] = why
+
+    def _is_update(self, name: str) -> bool:
+        return later_phase(self._graph.nodes, name) == "optimizer"
 
 
 def _same(one: Any, other: Any) -> bool:

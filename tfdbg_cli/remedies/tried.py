@@ -194,6 +194,7 @@ def _try(
     frame = own_frame(node.frames or ())
     is_later = bool(later_phase(nodes, outcome.unknown)) or _writes(lineage, outcome.unknown)
     is_whole = not outcome.unknown or (loss is not None and is_later)
+    is_whole = is_whole or _is_up_to_update(nodes, outcome)
     return TriedRemedy(
         candidate,
         outcome,
@@ -260,6 +261,8 @@ def _then(
         known = "clean to the loss, gradients too" if "backward" in phases else "clean to the loss"
     if not outcome.unknown:
         return known or "clean to the end of the run"
+    if not known and _is_up_to_update(nodes, outcome):
+        return "gradients clean; the loss is as it was"
     is_update = later_phase(nodes, outcome.unknown) == "optimizer"
     if known and (is_update or _writes(lineage, outcome.unknown)):
         return known  # the update needs weights that aren't kept
@@ -267,8 +270,14 @@ def _then(
     if not known:
         return f"clean up to {gone}"
     if later_phase(nodes, outcome.unknown) == "backward":
-        return "clean to the loss; the gradients weren't all computed again"
+        return f"clean to the loss; gradients clean up to {outcome.unknown}"
     return f"clean to the loss, up to {gone}"
+
+
+def _is_up_to_update(nodes: Mapping[str, Node], outcome: Outcome) -> bool:
+    """Whether gradients were computed again, and nothing but the update is left."""
+    phases = {later_phase(nodes, node_name_of(name)) for name in outcome.values}
+    return "backward" in phases and later_phase(nodes, outcome.unknown) == "optimizer"
 
 
 def _writes(lineage: TensorLineage, name: str) -> bool:

@@ -191,7 +191,7 @@ class Lifecycle(RunLife[TorchRun]):
     def describe_end(self, run: TorchRun, dump: MemoryDump | None, info: RunInfo) -> None:
         """Say what is missing of a run that was asked for too late, and how ops are redone."""
         if isinstance(dump, RunDump | ModulesDump):
-            dump.redo = redo_of(dump.ops)
+            dump.redo = redo_of(dump, dump.ops)
         stepped = [each for each in self.optimizers if id(each) in run.stepped]
         if missing := without_gradient(stepped, self.names):
             info.details = [*info.details, ("No gradient", missing)]
