@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tfdbg_cli.dumps.dump import Dump, NewValues, Predicate, RunError, RunInfo
+from tfdbg_cli.dumps.dump import CannotRedo, Dump, NewValues, Predicate, RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.tracks import Tracks
 
@@ -111,8 +111,14 @@ class Capture:
         Raises:
             CannotRedo: what the run returns can't be made of them.
         """
-        assert self.replaced is not None
+        if self.replaced is None:
+            raise CannotRedo("the program has gone on")
         self.value, self.is_replaced = self.replaced(self.value, new), True
+
+    def take_value(self) -> Any:
+        """What the program gets, which is its own from now on: nothing of it is held here."""
+        value, self.value, self.replaced = self.value, None, None
+        return value
 
 
 @dataclass(frozen=True)

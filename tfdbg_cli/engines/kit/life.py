@@ -251,9 +251,10 @@ class RunLife(ABC, Generic[R]):
                     capture.make_dump = later
             try:
                 host.close_run(run.handle, capture)
-                if capture.is_replaced:
-                    run.replaced = (capture.value,)
             finally:
+                value = capture.take_value()
+                if capture.is_replaced:
+                    run.replaced = (value,)
                 if watcher is not None:
                     watcher.close()
                 run.description.forget()

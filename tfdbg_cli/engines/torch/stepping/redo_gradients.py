@@ -20,7 +20,7 @@ __all__ = ["redo_gradient"]
 _Array = np.ndarray[Any, Any]
 _Pulled = Callable[[OpRecord, Sequence[_Array], Sequence[_Array], bool], Sequence[_Array | None]]
 
-_GRADIENTS = "gradients/"
+_GRADIENTS, _FORWARD_NODE = "gradients/", "_forward_node"
 # Of the largest number: autograd may sum in another order than the run did.
 _APART = {"float16": 1e-2, "bfloat16": 1e-1}
 
@@ -55,7 +55,7 @@ def redo_gradient(
     node = graph.nodes.get(name) if graph is not None else None
     if graph is None or node is None or not made:
         raise CannotRedo(_why_not(name))
-    forward = graph.nodes.get(str(node.attributes.get("_forward_node")))
+    forward = graph.nodes.get(str(node.attributes.get(_FORWARD_NODE)))
 
     def compute(values: Mapping[str, _Array], is_wide: bool) -> list[_Array | None]:
         if forward is None or forward.name not in ops:
