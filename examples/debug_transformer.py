@@ -91,7 +91,7 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("--fix", action="store_true", help="divide by the root of the size of a head: no bug")
-    add("--steps", type=int, default=20, metavar="N")
+    add("--steps", type=int, default=30, metavar="N")
     add("--learning-rate", type=float, default=0.008, metavar="R")
     add("--layers", type=int, default=2, metavar="N")
     add("--heads", type=int, default=2, metavar="N")

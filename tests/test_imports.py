@@ -136,6 +136,32 @@ def test_what_directs_runs_knows_nothing_of_the_api_of_the_original():
     )
 
 
+#: How many modules may import each other in a circle, imports in functions and for type checkers
+#: included: what has to be read as one piece.
+LARGEST_CIRCLE = 6
+
+
+def test_circles_of_imports_are_small():
+    places = {path: path.relative_to(ROOT.parent).with_suffix("").parts for path in MODULES}
+    files = {".".join(at).removesuffix(".__init__"): path for path, at in places.items()}
+    uses = {
+        name: {each if each in files else each.rpartition(".")[0] for each in imports_of(path)}
+        & {*files}
+        for name, path in files.items()
+    }
+    reached = {}
+    for name in files:
+        found, new = set(), {name}
+        while new := set().union(*(uses[each] for each in new)) - found:
+            found |= new
+        reached[name] = found
+    circles = {
+        tuple(sorted(each for each in found if name in reached[each]))
+        for name, found in reached.items()
+    }
+    nothing(f"in a circle: {circle}" for circle in circles if len(circle) > LARGEST_CIRCLE)
+
+
 def test_the_root_holds_no_rooms_of_one_file():
     files = {path.name for path in ROOT.iterdir() if path.is_file()}
     assert files == {"__init__.py", "__main__.py", "py.typed"}

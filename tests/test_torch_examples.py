@@ -9,8 +9,8 @@ from examples_kit import debug as debug_example
 
 pytestmark = needs("torch")
 
-# The loss becomes NaN at step 12 or so, depending on how the machine rounds.
-STEPS = 22
+# The transformer's loss becomes NaN between steps 11 and 21: CPUs round float16 in their own ways,
+# and those with AVX512-FP16 take longest. The tests leave the number of steps to the example.
 
 
 def output(name, *arguments):
@@ -78,9 +78,9 @@ def test_in_the_stable_digits_the_breakpoint_never_fires():
 
 
 def test_the_transformer_learns_and_then_has_no_loss():
-    found = losses(output("debug_transformer.py", "--steps", STEPS))
+    found = losses(output("debug_transformer.py"))
     count = next(n for n, loss in enumerate(found) if math.isnan(loss))
-    assert 10 <= count < STEPS
+    assert count >= 10
     assert min(found[:count]) < found[0] / 2
     assert all(math.isnan(loss) for loss in found[count:])
 
@@ -101,7 +101,7 @@ def test_the_scores_of_the_attention_overflow():
             f"pt -s {bmm}:0",
             "ps debug_transformer.py --fold",
         ],
-        *("debug_transformer.py", "--steps", STEPS),
+        "debug_transformer.py",
     )
     assert first_tensor(shown["why -f origin_of_nonfinite"]) == f"{bmm}:0"
     # Each step masks its scores with -inf, which stops nobody. The first score that overflows may

@@ -13,7 +13,7 @@ from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.documents import Line, line
 from tfdbg_cli.common.errors import UserError, compile_regex
 from tfdbg_cli.common.settings import Settings
-from tfdbg_cli.dumps.dump import Datum, Dump, RunError, RunInfo
+from tfdbg_cli.dumps.dump import Datum, Dump, NewValues, RunError, RunInfo
 from tfdbg_cli.dumps.elements import parse_tensor_name
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.series.tracks import Tracks
@@ -83,6 +83,8 @@ class Context:
         is_printed: output goes to a pipe or a file, where rows needn't fit on a screen.
         walk: moves through the run, in the stepper.
         discard: in the stepper: gives the run up as if it had never begun.
+        replace: lets the program get other values of the run's tensors, see `Capture.replace`;
+            ``None``: it has them already.
         describe_error: what the framework says of an error of the run; ``None``: it isn't its.
         found_before: the tensors of the dump that pass a filter, by its name, where that is known;
             ``None``: it isn't.
@@ -105,6 +107,7 @@ class Context:
     is_printed: bool = False
     walk: Walk | None = None
     discard: Callable[[], None] | None = None
+    replace: Callable[[NewValues], None] | None = None
     describe_error: Callable[[BaseException], RunError | None] = lambda error: None
     found_before: Callable[[str], Sequence[Datum] | None] = lambda name: None
 

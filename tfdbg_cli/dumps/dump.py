@@ -30,6 +30,7 @@ __all__ = [
     "Datum",
     "Dump",
     "InconvertibleTensorProto",
+    "NewValues",
     "Predicate",
     "Redo",
     "RunError",
@@ -57,6 +58,9 @@ Predicate = Callable[..., bool]
 #: or ``None`` where they are those of the run in any case (random numbers). ``is_wide``: the values
 #: are of a wider dtype than the node's, and stay so. Raises `CannotRedo`.
 Redo = Callable[..., Sequence[Any] | None]
+#: What a tensor (``node:slot``) is with a change of the run; ``None``: what it was. Raises
+#: `CannotRedo` where nobody knows.
+NewValues = Callable[[str], Any]
 _Filter = TypeVar("_Filter", bound=Predicate)
 
 

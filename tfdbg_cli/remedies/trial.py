@@ -12,7 +12,7 @@ from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.cause_ops import forward_node
-from tfdbg_cli.filters.cause_patterns import BACKWARD, PHASE
+from tfdbg_cli.filters.cause_patterns import BACKWARD, PHASE, later_phase
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite
 
@@ -67,6 +67,7 @@ class Outcome:
         bad_value: its value.
         unknown: the first node that could not be computed; empty: all could.
         why: the reason.
+        left: all nodes that depend on the change and could not be computed.
         count: of the nodes that were computed.
     """
 
@@ -75,6 +76,7 @@ class Outcome:
         self.bad = ""
         self.bad_value: Array | None = None
         self.unknown = self.why = ""
+        self.left: set[str] = set()
         self.count = 0
 
 
@@ -105,12 +107,23 @@ class Trial:
             change: to be tried.
         """
         self._change, self._outcome, self._unknown, self._back = change, Outcome(), {}, None
-        for node in self._cone(change.node):
+        ordered, around = self._cone(change.node)
+        for node in ordered:
             self._compute(node)
+        if any(self._is_other(each) for node in around for each in node.inputs):
+            for node in around:
+                self._give_up(node, "it is part of a loop, or reads what one gives")
         return self._outcome
 
-    def _cone(self, start: str) -> list[Node]:
-        """A node and all that depend on it, each behind what it reads."""
+    def _is_other(self, name: str) -> bool:
+        """Whether a tensor is another one with the change, or may be."""
+        return name in self._outcome.values or name in self._unknown
+
+    def _cone(self, start: str) -> tuple[list[Node], list[Node]]:
+        """A node and all that depend on it, each behind what it reads; what loops keep from that.
+
+        The latter are in the order of the graph.
+        """
         nodes, graph = self._graph.nodes, self._graph
         begins = [start, *self._gradients(start)]
         within = {*begins}
@@ -138,7 +151,8 @@ class Trial:
                 reads[reader].discard(name)
                 if not reads[reader]:
                     ready.append(reader)
-        return found
+        done = {node.name for node in found}
+        return found, [nodes[name] for name in sorted(within - done, key=at.__getitem__)]
 
     def _compute(self, node: Node) -> None:
         """One node; its outputs are known afterwards, or the reason why they aren't."""
@@ -185,6 +199,8 @@ class Trial:
         outcome = self._outcome
         for slot, value in enumerate(found):
             name = f"{node.name}:{slot}"
+            if value is None:  # an input that has no gradient
+                continue
             if not outcome.bad and has_nonfinite(value) and not self._is_meant(node):
                 outcome.bad, outcome.bad_value = name, value
             if slot < len(made) and made[slot] is not None and _same(made[slot], value):
@@ -282,7 +298,10 @@ class Trial:
         forward = self._graph.nodes[self._change.node]
         assert self._change.passes is not None
         mask = self._change.passes([self._value(forward, name) for name in forward.inputs])
-        return [np.where(mask, x, 0).astype(x.dtype) if x.shape == mask.shape else x for x in found]
+        return [
+            x if x is None or x.shape != mask.shape else np.where(mask, x, 0).astype(x.dtype)
+            for x in found
+        ]
 
     # Values.
 
@@ -368,10 +387,15 @@ class Trial:
         return np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None
 
     def _give_up(self, node: Node, why: str) -> None:
-        if why and not self._outcome.unknown:
+        # An update is told of only where nothing before it is unknown.
+        if why and (not self._outcome.unknown or self._is_update(self._outcome.unknown)):
             self._outcome.unknown, self._outcome.why = node.name, why
+        self._outcome.left.add(node.name)
         for slot in range(max(len(self._dump.by_node(node.name)), 8)):
             self._unknown[f"{node.name}:{slot}"] = why
+
+    def _is_update(self, name: str) -> bool:
+        return later_phase(self._graph.nodes, name) == "optimizer"
 
 
 def _same(one: Any, other: Any) -> bool:

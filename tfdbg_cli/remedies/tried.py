@@ -25,7 +25,7 @@ from tfdbg_cli.remedies.candidates import Candidate, Situation, candidates
 from tfdbg_cli.remedies.edits import Edit, edited
 from tfdbg_cli.remedies.trial import Outcome, Trial, difference
 
-__all__ = ["TriedRemedy", "tried", "tried_at_stop"]
+__all__ = ["TriedRemedy", "tried", "tried_at_stop", "written_variables"]
 
 # What has a gradient that is computed of its result.
 _POLES = ("sqrt", "rsqrt", "pow")
@@ -76,6 +76,22 @@ class TriedRemedy:
             return "nothing"
         elements = "1 element" if self.changed == 1 else f"{self.changed} elements"
         return f"{elements}, none by more than {self.largest:.2g}"
+
+    def value(self, name: str) -> Array | None:
+        """What a tensor is with the change; ``None``: what it was.
+
+        Args:
+            name: of the tensor.
+
+        Raises:
+            CannotRedo: it depends on the change, and could not be computed.
+        """
+        outcome = self.outcome
+        node = node_name_of(name)
+        if node in outcome.left:
+            of = "" if node == outcome.unknown else f"depends on {outcome.unknown}, which "
+            raise CannotRedo(f"{name} {of}wasn't computed again: {outcome.why}")
+        return outcome.values.get(name)
 
     def record(self) -> dict[str, Any]:
         """The structure of docs/json.md."""
@@ -178,6 +194,7 @@ def _try(
     frame = own_frame(node.frames or ())
     is_later = bool(later_phase(nodes, outcome.unknown)) or _writes(lineage, outcome.unknown)
     is_whole = not outcome.unknown or (loss is not None and is_later)
+    is_whole = is_whole or _is_up_to_update(nodes, outcome)
     return TriedRemedy(
         candidate,
         outcome,
@@ -244,6 +261,8 @@ def _then(
         known = "clean to the loss, gradients too" if "backward" in phases else "clean to the loss"
     if not outcome.unknown:
         return known or "clean to the end of the run"
+    if not known and _is_up_to_update(nodes, outcome):
+        return "gradients clean; the loss is as it was"
     is_update = later_phase(nodes, outcome.unknown) == "optimizer"
     if known and (is_update or _writes(lineage, outcome.unknown)):
         return known  # the update needs weights that aren't kept
@@ -251,14 +270,33 @@ def _then(
     if not known:
         return f"clean up to {gone}"
     if later_phase(nodes, outcome.unknown) == "backward":
-        return "clean to the loss; the gradients weren't all computed again"
+        return f"clean to the loss; gradients clean up to {outcome.unknown}"
     return f"clean to the loss, up to {gone}"
+
+
+def _is_up_to_update(nodes: Mapping[str, Node], outcome: Outcome) -> bool:
+    """Whether gradients were computed again, and nothing but the update is left."""
+    phases = {later_phase(nodes, node_name_of(name)) for name in outcome.values}
+    return "backward" in phases and later_phase(nodes, outcome.unknown) == "optimizer"
 
 
 def _writes(lineage: TensorLineage, name: str) -> bool:
     """Whether a node writes to a variable."""
     node = lineage.graph.nodes.get(name) if lineage.graph is not None else None
     return node is not None and lineage.roles.writing.match(node.op_type) is not None
+
+
+def written_variables(dump: Dump, outcome: Outcome) -> list[str]:
+    """The variables that a run has written, and would have written otherwise with a change.
+
+    Args:
+        dump: of the run.
+        outcome: of the change.
+    """
+    lineage = TensorLineage.of(dump)
+    nodes = lineage.graph.nodes if lineage.graph is not None else {}
+    writers = (nodes[name] for name in outcome.left if _writes(lineage, name))
+    return sorted({node_name_of(each.inputs[0]) for each in writers if each.inputs})
 
 
 def _words(value: Array | None) -> str:

@@ -16,7 +16,7 @@ STATE = "args/0/w/0"
 # 72 MB of state, of which what the call before has returned comes back. The program keeps the sums
 # that the debugger has to find again.
 TRAINING = """\
-import functools, jax, jax.numpy as jnp, numpy as np
+import functools, weakref, jax, jax.numpy as jnp, numpy as np
 from tests_of import before, between
 
 def loss_fn(params, x):
@@ -38,8 +38,11 @@ for i in range(5):
     batch[:] = (1 - 2 * (i == 3)) * np.linspace(0, i + 1, 3000)  # in the same buffer
     state = between(state, i)
     before(i, state)
+    given, seen = state["w"][0], weakref.ref(state["w"][0])
     state, count, loss = train_step(state, batch, count=count, times=2)
-    losses.append(float(loss))
+    gone = [given.is_deleted()]
+    del given
+    losses.append((float(loss), gone, seen() is None))
 final = state, count, losses
 """
 

@@ -110,7 +110,7 @@ def test_private_names_of_a_framework_stand_in_one_module(path):
         return
     tree = tree_of(path)
     ours = our_names()
-    homes = [ENGINES / engine / "private.py", path.parent / "private.py"]
+    homes = [ENGINES / HOMES[engine] / "private.py", path.parent / "private.py"]
     theirs = {name for home in homes if home.exists() for name in uses(tree_of(home))} - PYTHON
     asked_of_us = {
         node.attr
@@ -126,7 +126,7 @@ def test_private_names_of_a_framework_stand_in_one_module(path):
 
 
 #: Engine -> where its private names stand. Programs of TensorFlow 2 have an engine of their own.
-HOMES = {"tensorflow": "tensorflow", "tensorflow2": "tensorflow/functions", "torch": "torch"}
+HOMES = {"tensorflow": "tensorflow/shared", "tensorflow2": "tensorflow/functions", "torch": "torch"}
 
 
 def required(engine):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -11,25 +12,34 @@ from tfdbg_cli.commands.context import TENSOR_MODES, Context
 from tfdbg_cli.commands.graph.why import begin_of
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
-from tfdbg_cli.commands.reply import Toast
+from tfdbg_cli.commands.reply import Script, Toast
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.common.arrays import Array
 from tfdbg_cli.common.documents import Line, Span, TextDocument, line
-from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.common.files import near_path
-from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
+from tfdbg_cli.filters.builtin import RECOMMENDED
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
-from tfdbg_cli.remedies.tried import TriedRemedy, tried
+from tfdbg_cli.remedies.tried import TriedRemedy, tried, written_variables
+from tfdbg_cli.tensors.numeric import has_nonfinite
 
 __all__ = ["COMMANDS"]
 
 _SECONDS = 20.0
 _MOST_TENSORS = 12
 
+_EDIT = "fix N --apply FILE writes the change of the line: run the program again with it."
+_HAS_VALUES = (
+    "The program has the values of this run already, or gets them otherwise than from a JAX "
+    "function or a session's run."
+)
+_NO_RUN = "There is no run here whose results the program still waits for."
 _NONE = "No remedy of the table fits this reason."
 _KEEP = "config set level values"
 
@@ -39,6 +49,8 @@ def _fix(context: Context, arguments: argparse.Namespace) -> Result:
     begin = begin_of(context, arguments.tensor)
     if begin is None:
         return Toast("No tensor of this run went bad from clean inputs.", "success")
+    if arguments.number is None and (arguments.go or arguments.apply):
+        raise UserError("Which remedy?", "fix lists them: fix 1 --go, fix 1 --apply FILE.")
     if dump.redo is None:
         raise UserError(
             "The run can't be computed again: the program that ran it is gone, or its engine can't "
@@ -55,6 +67,8 @@ def _fix(context: Context, arguments: argparse.Namespace) -> Result:
     if arguments.number > len(found):
         raise UserError(f"There are {len(found)} remedies here.", "fix lists them.")
     chosen = found[arguments.number - 1]
+    if arguments.go:
+        return _go(context, chosen)
     if arguments.apply:
         return _apply(chosen, arguments.apply)
     return TextDocument(_page(dump, chosen))
@@ -174,6 +188,51 @@ def _apply(chosen: TriedRemedy, path: str) -> Result:
     return Toast(f"Wrote {path}. Apply it with: patch -p1 < {path}", "success")
 
 
+def _is_bad(dump: Dump, name: str) -> bool:
+    with contextlib.suppress(DumpError):
+        data = dump.maybe_nonfinite(dump.by_tensor(name))
+        return any(has_nonfinite(each.get_tensor()) for each in data)
+    return False
+
+
+def _go(context: Context, chosen: TriedRemedy) -> Result:
+    """Let the program go on with what the run would have given."""
+    if not chosen.helps:
+        raise UserError(f"With this remedy the run isn't clean: {chosen.then}.")
+    if context.replace is None:
+        raise UserError(_HAS_VALUES if context.mode == "run-end" else _NO_RUN, _EDIT)
+    dump = context.need_dump()
+    written = written_variables(dump, chosen.outcome)
+    if written:
+        raise UserError(
+            f"The run has written to {', '.join(written)} already: other results would be of no "
+            "use.",
+            _EDIT,
+        )
+    given: list[str] = []
+    bad: list[str] = []
+
+    def new(name: str) -> Array | None:
+        value = chosen.value(name)
+        if value is not None:
+            given.append(name)
+        elif _is_bad(dump, name):
+            bad.append(name)
+        return value
+
+    try:
+        context.replace(new)
+    except CannotRedo as error:
+        raise UserError(f"The program can't go on with this: {error}.", _EDIT) from None
+    if not given:
+        raise UserError("Nothing that the run returns depends on the changed op.", _EDIT)
+    text = f"The program gets {', '.join(dict.fromkeys(given))} with the change."
+    if bad:
+        text += f" Still bad, from elsewhere: {', '.join(dict.fromkeys(bad))}."
+    name = context.run_info.filter_name or RECOMMENDED
+    return Script((f"run -f {quoted(name)}",), Toast(text, "warning" if bad else "success"))
+
+
 COMMANDS = (
     Command(
         "fix",
@@ -201,6 +260,11 @@ COMMANDS = (
                 "FILE",
                 complete=completers.files,
             ),
+            Argument(
+                ("--go",),
+                "let the program go on with the results that the run has with this remedy, and "
+                "wait for the next bad tensor as run -f does",
+            ),
             JSON_ARGUMENT,
         ),
         modes=TENSOR_MODES,
@@ -208,10 +272,13 @@ COMMANDS = (
             ("fix", "all remedies for the current tensor, with what came of each"),
             ("fix 1", "the first one: its tensors, and the change of the line"),
             ("fix 1 --apply clamp.patch", "the change as a file for patch -p1"),
+            ("fix 1 --go", "the program goes on as if its line had been changed in this run"),
         ),
         details="Each remedy is tried on copies of the recorded values, by the framework's own "
         "ops: the changed op, then all that read it, gradients and updates included. The program "
-        "and its files don't change. What couldn't be computed again is named; config set level "
-        "values keeps the values that are needed.",
+        "and its files don't change; --go alone gives the program other results of this run, where "
+        "it gets them at the run's end: from functions of JAX, sessions and ONNX Runtime. What "
+        "couldn't be computed again is named; config set level values keeps the values that are "
+        "needed.",
     ),
 )

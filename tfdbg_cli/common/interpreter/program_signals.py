@@ -127,6 +127,12 @@ def pass_on(error: BaseException) -> None:
     """
     if _is_from_handler(error):
         raise error
+    # Cleaning up, as argparse does, may fail where the signal has left things half done.
+    before = error.__context__
+    while before is not None:
+        if isinstance(before, PassedOn):
+            raise before
+        before = before.__context__
     keep(error)
 
 

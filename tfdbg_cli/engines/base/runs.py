@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tfdbg_cli.dumps.dump import Dump, Predicate, RunError, RunInfo
+from tfdbg_cli.dumps.dump import CannotRedo, Dump, NewValues, Predicate, RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.tracks import Tracks
 
@@ -78,6 +78,10 @@ class Capture:
             filter; empty: the run is fully known.
         make_dump: makes the dump of a run in which nothing passed, for somebody who wants to see it
             all the same; to be called before the program goes on. ``None``: it can't be made.
+        replaced: makes what the run would return of other values of its tensors: ``f(value, new)``.
+            The program's own value stays as it is. Raises `CannotRedo`. ``None``: the program has
+            the values already, or the run returns none.
+        is_replaced: ``value`` is another one than the run has computed: the user wants it so.
     """
 
     value: Any
@@ -90,6 +94,31 @@ class Capture:
     only: str = ""
     gap: str = ""
     make_dump: Callable[[], MemoryDump] | None = None
+    replaced: Callable[[Any, NewValues], Any] | None = None
+    is_replaced: bool = False
+
+    @property
+    def may_replace(self) -> bool:
+        """Whether the program can still get other values."""
+        return self.replaced is not None and self.error is None
+
+    def replace(self, new: NewValues) -> None:
+        """Let the program get other values than the run has computed, where it `may_replace` them.
+
+        Args:
+            new: the tensors with other values.
+
+        Raises:
+            CannotRedo: what the run returns can't be made of them.
+        """
+        if self.replaced is None:
+            raise CannotRedo("the program has gone on")
+        self.value, self.is_replaced = self.replaced(self.value, new), True
+
+    def take_value(self) -> Any:
+        """What the program gets, which is its own from now on: nothing of it is held here."""
+        value, self.value, self.replaced = self.value, None, None
+        return value
 
 
 @dataclass(frozen=True)

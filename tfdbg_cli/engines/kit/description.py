@@ -163,6 +163,7 @@ class OpenRun:
         is_call: it is a call that somebody else makes step by step, and ends with that.
         thread: that it is on.
         is_followed: nobody debugs it: its watcher only sees values that are followed.
+        replaced: what it is to return in place of what it has computed; ``None``: that.
     """
 
     def __init__(self, kind: str, closes_on: str, description: RunDescription) -> None:
@@ -178,6 +179,7 @@ class OpenRun:
         self.prompted: RunDriver | None = None
         self.is_call = False
         self.is_followed = False
+        self.replaced: tuple[Any] | None = None
         self.thread = threading.get_ident()
 
 

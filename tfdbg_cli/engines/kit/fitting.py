@@ -6,19 +6,24 @@ A value fits where it loses no more than precision. Of Python's own numbers the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfdbg_cli.common.errors import UserError, message_of
+from tfdbg_cli.dumps.dump import CannotRedo, NewValues
+from tfdbg_cli.dumps.finite import all_finite
 
 __all__ = [
     "bytes_array",
     "cannot_have",
     "fitted_array",
     "nobody_elses",
+    "replaced",
+    "stands_for",
     "wrong_dtype",
     "wrong_shape",
 ]
@@ -127,3 +132,54 @@ def _kind(dtype: np.dtype[Any]) -> str:
     if dtype.kind != "V":
         return dtype.kind
     return "f" if dtype.name.startswith(("bfloat", "float")) else dtype.name[:1]
+
+
+def stands_for(name: str, value: Any, was: Any) -> NDArray[Any]:
+    """A computed value in place of another one of the run; a copy.
+
+    Args:
+        name: of the tensor.
+        value: may be of a wider dtype.
+        was: the other one, an array or what has its dtype and shape.
+
+    Raises:
+        CannotRedo: it is of another shape, or its numbers are beyond the range of the dtype.
+    """
+    if not hasattr(was, "dtype") or not hasattr(was, "shape"):
+        raise CannotRedo(f"{name} is returned as a {type(was).__name__}")
+    if tuple(was.shape) != value.shape:
+        raise CannotRedo(f"{name} would have another shape, {list(value.shape)}")
+    made = np.array(value, dtype=was.dtype)
+    if all_finite(value) and not all_finite(made):
+        raise CannotRedo(f"{name} would be beyond the range of {was.dtype}")
+    return made
+
+
+def replaced(fetches: Any, value: Any, name_of: Callable[[Any], str], new: NewValues) -> Any:
+    """What a session returns for its fetches, with other values of some tensors.
+
+    Args:
+        fetches: a fetch, or a nest of lists, tuples and dicts of them.
+        value: what was returned for them; stays as it is.
+        name_of: the tensor that a fetch is; empty: it is none.
+        new: the tensors with other values.
+
+    Raises:
+        CannotRedo: a value isn't known, or can't stand for the other one.
+    """
+    if isinstance(fetches, list | tuple):
+        # A callable may return the first ones alone.
+        pairs = zip(fetches, value, strict=False)
+        made = [replaced(fetch, each, name_of, new) for fetch, each in pairs]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    if isinstance(fetches, Mapping):
+        made = copy.copy(value)
+        for key, fetch in fetches.items():
+            made[key] = replaced(fetch, value[key], name_of, new)
+        return made
+    name = name_of(fetches)
+    found = new(name) if name else None
+    if found is None:
+        return value
+    array = stands_for(name, found, value)
+    return array[()] if isinstance(value, np.generic) else array

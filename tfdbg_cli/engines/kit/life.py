@@ -252,6 +252,9 @@ class RunLife(ABC, Generic[R]):
             try:
                 host.close_run(run.handle, capture)
             finally:
+                value = capture.take_value()
+                if capture.is_replaced:
+                    run.replaced = (value,)
                 if watcher is not None:
                     watcher.close()
                 run.description.forget()

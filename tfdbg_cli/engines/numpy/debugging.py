@@ -16,6 +16,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture, SessionAdapter, SessionEngine, Watch, WrapSession
 from tfdbg_cli.engines.kit.clock import Clock
+from tfdbg_cli.engines.kit.fitting import replaced
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.numpy.dtypes import dtype_name
 from tfdbg_cli.engines.numpy.errors import OpError
@@ -120,7 +121,13 @@ class NumpyAdapter(SessionAdapter):
                     add(tensor.op, tensor.value_index, value)
             return RunStep(run.state, run.values, recorder)
 
-        return _captured(lambda: self.session.run_directly(fetches, feed_dict, make_step), dump)
+        capture = _captured(lambda: self.session.run_directly(fetches, feed_dict, make_step), dump)
+        capture.replaced = lambda value, new: replaced(fetches, value, self._tensor_name, new)
+        return capture
+
+    def _tensor_name(self, fetch: Any) -> str:
+        element = self.session.graph.as_graph_element(fetch)
+        return "" if isinstance(element, Operation) else element.name
 
     def _redo(
         self, node: str, given: Sequence[Any], recorded: Sequence[Any], *, is_wide: bool = False

@@ -206,7 +206,11 @@ class OnnxAdapter(SessionAdapter):
                 make = functools.partial(self._dump, request, watch, stack, outputs, None)
                 only = "the outputs" if self._setting("level") in _OUTPUTS else ""
                 return Capture(value, None, filter_passed=False, only=only, make_dump=make)
-            return Capture(value, self._dump(request, watch, stack, outputs, error), error)
+            capture = Capture(value, self._dump(request, watch, stack, outputs, error), error)
+            model = self.model()
+            if model is not None and request.gives_arrays:
+                capture.replaced = functools.partial(request.replaced, model.tensors)
+            return capture
         except Exception as ours:  # the program gets what it has asked for all the same
             pass_on(ours)
             if not self._has_told:

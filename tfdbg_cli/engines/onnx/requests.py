@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdbg_cli.dumps.dtypes import dtype_by_name
+from tfdbg_cli.dumps.dump import NewValues
+from tfdbg_cli.engines.kit.fitting import replaced
 from tfdbg_cli.engines.onnx.private import bound_inputs, bound_outputs
 from tfdbg_cli.engines.onnx.values import ELEMENTS
 
@@ -57,6 +59,16 @@ class Request:
         if self._outputs is not None:
             return self._outputs(value)
         return dict(zip(self.names, value, strict=False))
+
+    def replaced(self, tensors: Mapping[str, str], value: Any, new: NewValues) -> Any:
+        """What the program gets, with other values of some outputs; see `Capture.replaced`.
+
+        Args:
+            tensors: name of an output -> its tensor.
+            value: the list that it would get.
+            new: the tensors with other values.
+        """
+        return replaced(self.names, value, lambda name: tensors.get(name, ""), new)
 
 
 class _Memory(NamedTuple):

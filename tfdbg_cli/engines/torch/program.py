@@ -10,9 +10,10 @@ import torch
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import KeyMeeting, Meeting, SteppedRun
-from tfdbg_cli.engines.kit.program import Program, RunsAdapter
+from tfdbg_cli.engines.kit.program import RunsAdapter
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.private import NAMES, STEPPED, default_store
+from tfdbg_cli.engines.torch.runs.lifecycle import PatchedProgram
 from tfdbg_cli.engines.torch.runs.patches import Interceptor, Patches
 from tfdbg_cli.engines.torch.runs.runs import Runs
 from tfdbg_cli.engines.torch.traits import TRAITS
@@ -20,11 +21,10 @@ from tfdbg_cli.engines.torch.traits import TRAITS
 __all__ = ["TorchAdapter", "TorchProgram"]
 
 
-class TorchProgram(Program):
+class TorchProgram(PatchedProgram):
     """This process, as far as it uses PyTorch."""
 
     runs: Runs
-    patches: Patches
 
     def __init__(self) -> None:
         super().__init__(TRAITS)

@@ -289,6 +289,7 @@ class RunDirector(ProgramHost):
             if info is None:
                 info = RunInfo(call_count=number, error=error)
             context = self._context("profile" if is_profile else "run-end", info, dump)
+            context.replace = capture.replace if capture.may_replace else None
             self._stop_at_end(context, initial, role, agreed)
 
     def _pass_by(self, choice: RunChoice | None, capture: Capture) -> None:

@@ -23,14 +23,13 @@ class StartedRun:
     def __init__(self, number: int, describe: Callable[[], RunInfo], kind: str = "run") -> None:
         self.number = number
         self.kind = kind
-        self._describe = describe
-        self._info: RunInfo | None = None
+        self._info: RunInfo | Callable[[], RunInfo] = describe
 
     @property
     def info(self) -> RunInfo:
         """Its description, which is completed at its end."""
-        if self._info is None:
-            self._info = self._describe()
+        if callable(self._info):
+            self._info = self._info()  # what describes it, and holds all of it, is let go of
         return self._info
 
 

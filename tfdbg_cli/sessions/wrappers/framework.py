@@ -306,7 +306,7 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
         self._end(action, capture, request.run_info, response)
         if capture.error is not None:
             raise capture.error
-        return capture.value
+        return capture.take_value()
 
     def _begin(self, request: OnRunStartRequest) -> OnRunStartResponse:
         """Ask what to do with a run."""

@@ -9,10 +9,12 @@ import jax
 from jax import numpy as jnp
 
 from tfdbg_cli.common.memory import spare_memory
+from tfdbg_cli.dumps.dump import CannotRedo
 from tfdbg_cli.engines.jax.plans.values import is_key, is_spread
 from tfdbg_cli.engines.jax.private import is_committed
+from tfdbg_cli.engines.kit.fitting import stands_for
 
-__all__ = ["copied_arrays", "spare_bytes"]
+__all__ = ["array_like", "copied_arrays", "spare_bytes"]
 
 
 def spare_bytes(size: int) -> int:
@@ -21,6 +23,22 @@ def spare_bytes(size: int) -> int:
     stats = [found for each in devices if (found := each.memory_stats()) is not None]
     left = [each["bytes_limit"] - each["bytes_in_use"] for each in stats if "bytes_limit" in each]
     return min(left, default=spare_memory(4 * size))
+
+
+def array_like(name: str, value: Any, array: Any) -> Any:
+    """A computed value as an array that is where another one is, and of its type, weak or not.
+
+    Args:
+        name: of the tensor.
+        value: a NumPy array.
+        array: the other one; stays as it is.
+
+    Raises:
+        CannotRedo: the value can't be such an array.
+    """
+    if is_key(array) or is_spread(array):
+        raise CannotRedo(f"{name} holds random keys, or is with several processes")
+    return array.at[...].set(stands_for(name, value, array))
 
 
 def copied_arrays(tree: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import jax
 import numpy as np
 
 from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.dumps.dump import CannotRedo, NewValues
 from tfdbg_cli.dumps.finite import all_finite
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -24,6 +26,7 @@ from tfdbg_cli.engines.jax.plans.replay import Replay
 from tfdbg_cli.engines.jax.plans.shards import Shards
 from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, distance, is_floating
 from tfdbg_cli.engines.jax.runs.calls import Call, Leaf
+from tfdbg_cli.engines.jax.runs.copies import array_like
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
 from tfdbg_cli.engines.kit.numbering import Numbering
@@ -279,6 +282,8 @@ class ReplayLevel(CaptureLevel):
         self.replayed: ReplayedRun | None = None
         #: What somebody has stepped through, in place of what would be replayed.
         self.stepped: MemoryDump | None = None
+        #: The call that the run is, when it is about to return; ``None``: it is a stretch of calls.
+        self.returning: Call | None = None
 
     def make(self, call: Call, plain: Callable[[], Any]) -> Any:
         """What the program gets of a call; ``plain`` makes it."""
@@ -300,7 +305,27 @@ class ReplayLevel(CaptureLevel):
         capture = super().finish(error)
         made = self.make_dump()
         capture.dump = self.stepped or made
+        if self.returning is not None and self.stepped is None:
+            capture.value, capture.replaced = self.returning.result, self._replaced
         return capture
+
+    def _replaced(self, value: Any, new: NewValues) -> Any:
+        """What the call returns, with other values of some arrays; see `Capture.replaced`."""
+        call, replayed = self.returning, self.replayed
+        assert call is not None
+        assert replayed is not None
+        for path in call.written:
+            is_other = True
+            with contextlib.suppress(CannotRedo):
+                is_other = new(replayed.outputs.get(path, "")) is not None
+            if is_other:
+                raise CannotRedo(f"{call.title} has written to {path} already")
+        made = []
+        for path, array in zip(call.output_paths, jax.tree.leaves(value), strict=True):
+            name = replayed.outputs.get(f"result{path}", "")
+            found = new(name) if name else None
+            made.append(array if found is None else array_like(name, found, array))
+        return call.rebuild(made)
 
     def make_dump(self) -> MemoryDump:
         """Do the calls again."""

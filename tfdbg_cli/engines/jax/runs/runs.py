@@ -237,8 +237,15 @@ class JaxRuns(RunLife[OpenRun]):
                 result = capture.value
         if is_run and self._run is run:
             self._learn(call, function, run)
-            self.close_run()
+            return self._returned(call, run, result)
         return result
+
+    def _returned(self, call: Call, run: OpenRun, result: Any) -> Any:
+        """The call that a run is has returned: close it; what the program gets."""
+        if isinstance(run.watcher, ReplayLevel):
+            run.watcher.returning = call
+        self.close_run()
+        return result if run.replaced is None else run.replaced[0]
 
     def _made(self, make: Callable[[], Call]) -> Call | None:
         try:

@@ -47,6 +47,7 @@ from tfdbg_cli.engines.tensorflow.sessions.requests import (
     RunRequest,
     feed_values,
     fetch_labels,
+    replaced_fetches,
     resolve,
 )
 from tfdbg_cli.engines.tensorflow.sessions.stepping.stepper import TensorFlowStepper, make_stepper
@@ -185,7 +186,13 @@ class TensorFlowAdapter(SessionAdapter):
             is_checked = error is None and is_whole and watch.filter_name in CHECKED
             is_finite = is_checked and assembly.is_finite(extra, seen)
             dump = assembly.dump(plan.entries if is_whole else [], extra, seen, is_brief=is_finite)
-            capture = Capture(values[1] if error is None else None, dump, error, late=late)
+            capture = Capture(
+                values[1] if error is None else None,
+                dump,
+                error,
+                late=late,
+                replaced=functools.partial(replaced_fetches, self.session.graph, fetches),
+            )
             if is_finite:
                 capture.filter_passed = False
                 capture.progress_text = f"none of {len(plan.entries) + len(seen)} tensors"

@@ -12,11 +12,21 @@ from tensorflow.python.ops import session_ops
 from tensorflow.python.util import nest
 
 from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.dumps.dump import CannotRedo, NewValues
+from tfdbg_cli.engines.kit.fitting import replaced
 from tfdbg_cli.engines.tensorflow.sessions.capture.prepared import Extras
 from tfdbg_cli.engines.tensorflow.shared import guard
 from tfdbg_cli.engines.tensorflow.shared.private import conversions, fetch_mapper, fields_of
 
-__all__ = ["Kept", "RunRequest", "feed_pairs", "feed_values", "fetch_labels", "resolve"]
+__all__ = [
+    "Kept",
+    "RunRequest",
+    "feed_pairs",
+    "feed_values",
+    "fetch_labels",
+    "replaced_fetches",
+    "resolve",
+]
 
 
 class Kept:
@@ -205,3 +215,31 @@ def feed_values(feed_dict: Any) -> dict[str, Any]:
             pass_on(error)
             values.setdefault(f"<{type(key).__name__}>", value)
     return values
+
+
+def replaced_fetches(graph: Any, fetches: Any, value: Any, new: NewValues) -> Any:
+    """What a run returns, with other values of some tensors; see `Capture.replaced`.
+
+    Args:
+        graph: the session's.
+        fetches: as the program gave them.
+        value: what it would get.
+        new: the tensors with other values.
+    """
+    seen = set()
+
+    def name_of(fetch: Any) -> str:
+        try:
+            element = graph.as_graph_element(fetch)
+        except (TypeError, ValueError, KeyError):
+            return ""  # of several tensors, or of a type of the program's
+        if not hasattr(element, "value_index"):
+            return ""  # an operation
+        seen.add(element.name)
+        return str(element.name)
+
+    made = replaced(fetches, value, name_of, new)
+    for tensor in resolve(graph, fetches, None).fetches:
+        if tensor.name not in seen and new(tensor.name) is not None:
+            raise CannotRedo(f"{tensor.name} is returned as a part of something else")
+    return made

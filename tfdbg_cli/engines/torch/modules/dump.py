@@ -471,7 +471,13 @@ class ModulesDump(MemoryDump):
                 self._add_gradient_of(thing, owner)
                 step = self._seen.step
                 frames = step.frames if step is not None else None
-                self._nodes[name] = Node(name, "Update", [f"{_GRADIENTS}{owner}:0"], frames=frames)
+                self._nodes[name] = Node(
+                    name,
+                    "Update",
+                    [f"{_GRADIENTS}{owner}:0"],
+                    attributes={"_phase": "optimizer"},
+                    frames=frames,
+                )
             self._keep(name, 0, tensor, version_of(tensor), when)
             self._suspects.add(f"{name}:0")
             self._results[f"{name}:0"] = True

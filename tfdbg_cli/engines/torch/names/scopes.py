@@ -13,7 +13,6 @@ import torch
 
 from tfdbg_cli.engines.kit.stacks import user_frames, variables
 from tfdbg_cli.engines.torch.private import WRAPPED, buffers_of, children_of, parameters_of
-from tfdbg_cli.engines.torch.runs.keras_steps import layer_name
 
 __all__ = ["Leaf", "ModuleName", "Names", "legal"]
 
@@ -215,7 +214,7 @@ class Names:
             self._add_tree(parent, caller.path)
         known = self._modules.get(id(module))
         if known is None or known.reference() is not module:
-            name = _attribute_of(module, parent) or layer_name(module) or type(module).__name__
+            name = _attribute_of(module, parent) or _layer_name(module) or type(module).__name__
             self._add_tree(module, _join(caller.path, name))
 
     def _add_tree(self, root: torch.nn.Module, path: str) -> None:
@@ -393,6 +392,13 @@ def _variable_of(
         if owner is not None:
             return "", owner
     return "", None
+
+
+def _layer_name(module: torch.nn.Module) -> str:
+    """What a Keras layer is called; empty for other modules."""
+    if not any(kind.__name__ == "TorchLayer" for kind in type(module).__mro__):
+        return ""
+    return str(getattr(module, "name", ""))
 
 
 def _contains(module: torch.nn.Module, part: torch.nn.Module) -> bool:

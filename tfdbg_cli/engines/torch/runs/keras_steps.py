@@ -19,7 +19,7 @@ from tfdbg_cli.engines.torch.runs.description import INFERENCE, TRAINING
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.runs.runs import Runs
 
-__all__ = ["KerasSteps", "layer_name", "variables_of"]
+__all__ = ["KerasSteps", "variables_of"]
 
 _TRAINER = "keras.src.backend.torch.trainer"
 _SCOPE = "keras.src.backend.common.symbolic_scope"
@@ -130,13 +130,6 @@ class KerasSteps:
             return self._runs.around_step(original, optimizer, args, kwargs)
 
         return surrounding(original, around)
-
-
-def layer_name(module: torch.nn.Module) -> str:
-    """What a Keras layer is called; empty for other modules."""
-    if not any(kind.__name__ == "TorchLayer" for kind in type(module).__mro__):
-        return ""
-    return str(getattr(module, "name", ""))
 
 
 def _has_symbols(value: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -17,6 +17,7 @@ from tfdbg_cli.engines.kit.contain import contain, contained
 from tfdbg_cli.engines.kit.description import OpenRun, RunDriver
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.life import RunLife
+from tfdbg_cli.engines.kit.program import Program
 from tfdbg_cli.engines.kit.sites import call_site, user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.modules.dump import ModulesDump
@@ -30,7 +31,7 @@ from tfdbg_cli.engines.torch.runs.capture_policy import TorchCapturePolicy
 from tfdbg_cli.engines.torch.runs.description import BLOCK, INFERENCE, TRAINING, Description
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.forwards import Forwards
-from tfdbg_cli.engines.torch.runs.patches import Optimizers, Visitor
+from tfdbg_cli.engines.torch.runs.patches import Optimizers, Patches, Visitor
 from tfdbg_cli.engines.torch.runs.steps_taken import without_gradient
 from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
 from tfdbg_cli.engines.torch.stepping.prompted import PromptedRun
@@ -39,10 +40,7 @@ from tfdbg_cli.engines.torch.stepping.scopes import ScopedLevel
 from tfdbg_cli.engines.torch.values.arrays import to_numpy
 from tfdbg_cli.stepping.coroutine import Coroutine
 
-if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.program import TorchProgram
-
-__all__ = ["Lifecycle", "TorchRun"]
+__all__ = ["Lifecycle", "PatchedProgram", "TorchRun"]
 
 # Whether PyTorch has what it takes to leave a program in the middle of an op.
 _HAS_STEPS = not NAMES.why_not(STEPPED)
@@ -51,6 +49,12 @@ _LATE = (
     "The forward pass was over when the debugger was asked, so it isn't here. The next run will "
     "have it; so has this one with `-c run` on the command line, or in a `with tfdbg_cli.run():`."
 )
+
+
+class PatchedProgram(Program):
+    """A program whose runs are told by PyTorch's functions."""
+
+    patches: Patches
 
 
 class TorchRun(OpenRun):
@@ -87,9 +91,9 @@ class Lifecycle(RunLife[TorchRun]):
     can_profile = True
     looks_ahead = True
     no_stepper = "(PyTorch needs greenlet: pip install greenlet.)"
-    _program: TorchProgram
+    _program: PatchedProgram
 
-    def __init__(self, program: TorchProgram) -> None:
+    def __init__(self, program: PatchedProgram) -> None:
         self.optimizers = Optimizers()
         self.names = Names()
         policy = TorchCapturePolicy(program.value, self.names, self.optimizers, self.aside)
@@ -187,7 +191,7 @@ class Lifecycle(RunLife[TorchRun]):
     def describe_end(self, run: TorchRun, dump: MemoryDump | None, info: RunInfo) -> None:
         """Say what is missing of a run that was asked for too late, and how ops are redone."""
         if isinstance(dump, RunDump | ModulesDump):
-            dump.redo = redo_of(dump.ops)
+            dump.redo = redo_of(dump, dump.ops)
         stepped = [each for each in self.optimizers if id(each) in run.stepped]
         if missing := without_gradient(stepped, self.names):
             info.details = [*info.details, ("No gradient", missing)]

@@ -13,7 +13,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -35,16 +35,13 @@ from tfdbg_cli.engines.torch.runs.description import (
 )
 from tfdbg_cli.engines.torch.runs.forwards import Forwards, is_differentiating
 from tfdbg_cli.engines.torch.runs.keras_steps import variables_of
-from tfdbg_cli.engines.torch.runs.lifecycle import Lifecycle, TorchRun
+from tfdbg_cli.engines.torch.runs.lifecycle import Lifecycle, PatchedProgram, TorchRun
 from tfdbg_cli.engines.torch.runs.loading import LoaderPause, is_of_data
 from tfdbg_cli.engines.torch.runs.losses import Losses
 from tfdbg_cli.engines.torch.runs.norms import Norms
 from tfdbg_cli.engines.torch.runs.noted import NotedNumbers
 from tfdbg_cli.engines.torch.runs.steps_taken import StepNotes
 from tfdbg_cli.engines.torch.runs.updates_by_hand import update_after
-
-if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.program import TorchProgram
 
 __all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "RunPosition", "Runs"]
 
@@ -78,7 +75,7 @@ class Runs(Lifecycle):
         steps_taken: what becomes of their gradients.
     """
 
-    def __init__(self, program: TorchProgram) -> None:
+    def __init__(self, program: PatchedProgram) -> None:
         super().__init__(program)
         self._depth = 0
         self._module_depth = 0

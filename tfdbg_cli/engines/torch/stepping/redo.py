@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from tfdbg_cli.dumps.dump import CannotRedo, Redo
+from tfdbg_cli.dumps.dump import CannotRedo, Dump, Redo
 from tfdbg_cli.engines.torch.private import KERNEL, SCHEMA, quiet
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
 from tfdbg_cli.engines.torch.record.op_recorder import TENSOR
 from tfdbg_cli.engines.torch.record.schemas import KNOWN, OpFacts
 from tfdbg_cli.engines.torch.record.written import is_written
+from tfdbg_cli.engines.torch.stepping.redo_gradients import redo_gradient
 from tfdbg_cli.engines.torch.stepping.thread_state import apart
 from tfdbg_cli.engines.torch.stepping.values import flat
 from tfdbg_cli.engines.torch.values.arrays import to_numpy
@@ -26,21 +27,22 @@ _RANDOM = getattr(getattr(torch, "Tag", None), "nondeterministic_seeded", None)
 _DROPOUT = "aten::native_dropout"
 
 
-def redo_of(ops: Callable[[], Iterable[tuple[str, OpRecord]]]) -> Redo:
+def redo_of(dump: Dump, ops: Callable[[], Iterable[tuple[str, OpRecord]]]) -> Redo:
     """What `Dump.redo` is for a run of these ops.
 
     Args:
+        dump: of the run.
         ops: gives each op under the name of its node; an op that was recorded twice counts once.
     """
     known: dict[str, OpRecord] = {}
 
     def redo(
         node: str, given: Sequence[_Array], made: Sequence[Any], *, is_wide: bool = False
-    ) -> list[_Array] | None:
+    ) -> Sequence[_Array | None] | None:
         if not known:
             known.update(ops())
-        if node not in known:
-            raise CannotRedo("it stands for several ops")
+        if node not in known or known[node].facts is None:
+            return redo_gradient(dump, known, _pulled, node, given, made, is_wide)
         return _redo_op(known[node], given, made, is_wide=is_wide)
 
     return redo
@@ -63,11 +65,10 @@ def _redo_op(
         raise CannotRedo("its inputs aren't known")
     # No mode of the program's sees any of it, nor that tensors are made of arrays.
     with apart(fresh=True), quiet(), torch.no_grad():
-        tensors = [
-            _tensor(value, output.dtype, output.device, is_wide)
-            for value, output in zip(given, record.inputs, strict=True)
-        ]
+        tensors = _tensors(record, given, is_wide)
         args, kwargs = _call(op, record, tensors)
+        if is_wide:
+            args = [_wider(each.name, value, tensors) for each, value in _named(op, args)]
         try:
             result = getattr(op, KERNEL, op)(*args, **kwargs)
         except Exception as error:
@@ -82,11 +83,72 @@ def _redo_op(
     return [each for each in arrays if isinstance(each, np.ndarray)]
 
 
+def _named(op: Any, args: Sequence[Any]) -> Iterable[tuple[Any, Any]]:
+    return zip(getattr(op, SCHEMA).arguments, args, strict=False)
+
+
+def _wider(argument: str, value: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    """The dtype that the derivative of a softmax is told its input has had."""
+    return tensors[0].dtype if argument == "input_dtype" and tensors else value
+
+
+def _pulled(
+    record: OpRecord, given: Sequence[_Array], back: Sequence[_Array], is_wide: bool
+) -> list[_Array | None]:
+    """The gradient of an op with respect to each of its inputs, by autograd.
+
+    Args:
+        record: of the op, which gives one tensor that has a gradient.
+        given: its inputs.
+        back: the gradients with respect to what it gives, which are summed; none: ones.
+        is_wide: as `Redo` takes it.
+
+    Returns:
+        ``None`` for an input that has no gradient.
+
+    Raises:
+        CannotRedo: it can't be computed.
+    """
+    facts = record.facts
+    if facts is None or is_written(record) or not facts.overload.startswith("aten::"):
+        raise CannotRedo("its op can't be computed again")
+    if len(given) != len(record.inputs):
+        raise CannotRedo("the inputs of its op aren't known")
+    op = _op_of(facts)
+    if _RANDOM in getattr(op, "tags", ()):
+        raise CannotRedo("its random numbers aren't in the dump")
+    with apart(fresh=True), quiet(), torch.enable_grad():
+        leaves = [
+            each.requires_grad_(each.is_floating_point())
+            for each in _tensors(record, given, is_wide)
+        ]
+        # Copies: an op that works in place refuses the leaves themselves.
+        args, kwargs = _call(op, record, [each.clone() for each in leaves])
+        wanted = [each for each in leaves if each.requires_grad]
+        try:
+            (made,) = [each for each in flat(op(*args, **kwargs)) if each.requires_grad]
+            ends = [_tensor(each, made.dtype, made.device, False) for each in back]
+            end = sum(ends[1:], ends[0]) if ends else torch.ones_like(made)
+            found = torch.autograd.grad(made, wanted, end, allow_unused=True)
+        except Exception as error:
+            raise CannotRedo(f"it refuses these values: {type(error).__name__}") from error
+        arrays = [None if each is None else np.asarray(to_numpy(each)) for each in found]
+    by_leaf = {id(each): array for each, array in zip(wanted, arrays, strict=True)}
+    return [by_leaf.get(id(each)) for each in leaves]
+
+
 def _op_of(facts: OpFacts) -> Any:
     for op, known in KNOWN.values():
         if known is facts and getattr(op, SCHEMA, None) is not None:
             return op
     raise CannotRedo("it is no op of PyTorch's own")
+
+
+def _tensors(record: OpRecord, given: Sequence[_Array], is_wide: bool) -> list[torch.Tensor]:
+    return [
+        _tensor(value, output.dtype, output.device, is_wide)
+        for value, output in zip(given, record.inputs, strict=True)
+    ]
 
 
 def _tensor(value: _Array, dtype: torch.dtype, device: torch.device, is_wide: bool) -> torch.Tensor:
