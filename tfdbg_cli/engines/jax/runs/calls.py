@@ -319,7 +319,8 @@ class FunctionCall(Call):
             return
         self._take(self.leaves)
         before = earlier.until - 1
-        since = f" of {before} calls earlier were read from disk, and these calls were made again"
+        calls, those = ("call", "that call was") if before == 1 else ("calls", "these calls were")
+        since = f" of {before} {calls} earlier were read from disk, and {those} made again"
         self.replayed = (
             f"{self.title} has overwritten its arguments (donate_argnums): those"
             f"{since if before else ' were read from disk'}"

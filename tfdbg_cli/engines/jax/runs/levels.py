@@ -199,7 +199,7 @@ class ReplayedRun:
             largest, path, tensor = max(differing)
             self.notes.append(
                 (
-                    "ReplayedRun",
+                    "Replayed",
                     f"op by op, {len(differing)} of {len(made)} results differ from those of the "
                     f"compiled function, by {largest:.1e} of the largest number at most "
                     f"({tensor}, returned{' at ' + path if path else ''})",
