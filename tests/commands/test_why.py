@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -55,6 +56,27 @@ def test_a_stop_opens_with_the_verdict_and_the_list_follows(tmp_path):
     assert any(re.match(r"From:  \[Mul\] mul:0 .* clean  min 0, max 4", line) for line in lines)
     assert any(re.match(r"Then:  spread to loss:0", line) for line in lines)
     assert '2 dumped tensor(s) passing filter "has_inf_or_nan":' in lines
+
+
+def test_the_line_of_a_library_that_the_program_only_calls(tmp_path):
+    library = tmp_path / "lib" / "site-packages" / "losses" / "entropy.py"
+    library.parent.mkdir(parents=True)
+    library.write_text(
+        "from tfdbg_cli.engines import numpy as tf\n\ndef loss(p):\n    return tf.log(p)\n"
+    )
+    text = _PROGRAM.format(expression="losses.loss(zero)")
+    text = f"import sys\nsys.path.insert(0, {str(library.parents[1])!r})\n" + text.replace(
+        "import numpy as np", "import numpy as np\nimport losses.entropy as losses"
+    )
+    out = debugged(tmp_path, text, "run -f has_inf_or_nan", "why --json")
+    assert "  > 11  made = losses.loss(zero)" in out.splitlines()
+    assert "In:    losses/entropy.py:4  return tf.log(p)" in out.splitlines()
+    (found,) = (json.loads(each) for each in out.splitlines() if each.startswith("{"))
+    own, inner = found["line"], found["library_line"]
+    assert (own["line"], own["function"]) == (11, "<module>")
+    assert (inner["file"], inner["line"], inner["text"]) == (str(library), 4, "return tf.log(p)")
+    plain = debugged(tmp_path, _PROGRAM.format(expression="tf.log(zero)"), "run -f has_inf_or_nan")
+    assert "In: " not in plain
 
 
 def test_nothing_is_bad(tmp_path):

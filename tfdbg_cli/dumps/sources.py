@@ -19,10 +19,12 @@ __all__ = [
     "Sources",
     "add_debugger_path",
     "capture_stack",
+    "in_package",
     "is_debugger_code",
     "is_debugger_path",
     "is_engine_path",
     "is_library_path",
+    "model_frame",
     "own_frame",
     "own_place",
     "show_program_only",
@@ -173,6 +175,42 @@ def own_frame(frames: Iterable[Frame]) -> Frame | None:
     of_files = [frame for frame in own if not frame.file.startswith("<")]
     found = of_files or own
     return found[-1] if found else None
+
+
+# The packages of frameworks: their ops and layers, and no models.
+_FRAMEWORKS = frozenset(
+    [
+        *("torch", "tensorflow", "jax", "jaxlib", "flax", "haiku", "equinox", "keras", "tf_keras"),
+        *("numpy", "onnx", "onnxruntime", "functorch", "einops"),
+    ]
+)
+
+
+def model_frame(frames: Iterable[Frame]) -> Frame | None:
+    """The line of a library's model nearest to the op, where the program's own only calls it.
+
+    Args:
+        frames: outermost first.
+
+    Returns:
+        ``None`` if the program's own line called the framework's op or layer itself.
+    """
+    found = None
+    for frame in frames:
+        if not is_library_path(frame.file):
+            found = None
+        elif (path := in_package(frame.file)) and path.split("/")[0] not in _FRAMEWORKS:
+            found = frame
+    return found
+
+
+def in_package(path: str) -> str:
+    """A file from its installed package on: ``torch/nn/functional.py``; empty: it is in none."""
+    parts = path.replace("\\", "/").split("/")
+    for at in range(len(parts) - 1, 0, -1):
+        if parts[at - 1] in ("site-packages", "dist-packages"):
+            return "/".join(parts[at:])
+    return ""
 
 
 def capture_stack(frame: FrameType | None, skip: str = "") -> tuple[Frame, ...]:

@@ -377,6 +377,18 @@ def test_results_that_were_computed_otherwise_are_told():
     assert bool(told) is not is_same
 
 
+def test_what_only_the_compiled_function_makes_is_told():
+    """XLA divides by the product of two numbers, which is 0; op by op all is finite."""
+    function = jax.jit(lambda x: x / 1e-30 / 1e-30)
+    with waiting() as hosts:
+        result = function(jnp.full(2, 1e-30))
+    if np.isfinite(result).all():
+        pytest.skip("this XLA divides twice")
+    (end,) = hosts.ends
+    assert "isn't there when its ops are done one by one" in end.capture.gap
+    assert "whether it is finite" in dict(end.dump.run_info().details)["Replayed"]
+
+
 def test_while_nothing_is_bad_nothing_is_replayed():
     function = jax.jit(jnp.log)
     with waiting() as hosts:

@@ -17,7 +17,7 @@ from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.dumps.sources import Frame, own_frame
+from tfdbg_cli.dumps.sources import Frame, in_package, model_frame, own_frame
 from tfdbg_cli.filters.absorbed import Absorption
 from tfdbg_cli.filters.cause_ops import forward_node
 from tfdbg_cli.filters.causes import cause_of
@@ -197,6 +197,11 @@ class _Verdict:
                 yield line(("  > ", "error"), f"{number:{width}}  ", (text, "bold"))
             else:
                 yield line(f"    {number:{width}}  ", (text, "source"))
+        inner = model_frame((forward or node).frames or ())
+        if inner is not None:
+            link = Link(f"ps {quoted(inner.file)} -b {inner.line}")
+            shown = f"{in_package(inner.file)}:{inner.line}"
+            yield line(("In:    ", "bold"), Span(shown, "link", link), f"  {sources.text(inner)}")
 
     def _reading(self) -> Frame | None:
         """The line of the first op that takes over what came in."""

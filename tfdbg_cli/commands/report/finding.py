@@ -21,7 +21,7 @@ from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, is_explained
 from tfdbg_cli.dumps.graph import Graph, node_name_of
-from tfdbg_cli.dumps.sources import own_frame
+from tfdbg_cli.dumps.sources import Frame, model_frame, own_frame
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.remedies.tried import tried_at_stop
@@ -69,6 +69,7 @@ class Finding:
     line: int = 0
     function: str = ""
     text: str = ""
+    library: dict[str, Any] | None = None
     inputs: list[dict[str, Any]] = field(default_factory=list)
     spread_to: list[dict[str, Any]] = field(default_factory=list)
     dump: str = ""
@@ -96,6 +97,7 @@ class Finding:
             "filter": self.filter,
             "tensor": self.facts or None,
             "line": place if self.line else None,
+            "library_line": self.library,
             "reason": self.reason or None,
             "advice": self.advice,
             "fixes": self.fixes,
@@ -210,12 +212,14 @@ def _describe(finding: Finding, dump: Dump, begin: Datum, *, is_origin: bool) ->
         finding.reason["elements"] = _elements(dump, begin)
         finding.fixes = [each.record() for each in tried_at_stop(dump, begin)]
     if node is not None:
-        frame = own_frame((forward_of(graph, node) or node).frames or ())
+        frames = (forward_of(graph, node) or node).frames or ()
+        frame, inner = own_frame(frames), model_frame(frames)
         if frame is not None:
             finding.file, finding.line = frame.file, frame.line
-            lines = dump.sources().lines(frame.file) or ()
-            shown = lines[frame.line - 1].strip() if frame.line <= len(lines) else frame.text
-            finding.function, finding.text = printable(frame.function), printable(shown)
+            place = _place(dump, frame)
+            finding.function, finding.text = place["function"], place["text"]
+        if inner is not None:
+            finding.library = _place(dump, inner)
         for name in list(dict.fromkeys(node.inputs))[:_MOST_INPUTS]:
             finding.inputs.append(_facts(health, name, lineage.as_given(begin, name)))
     if is_origin:
@@ -228,6 +232,13 @@ def _describe(finding: Finding, dump: Dump, begin: Datum, *, is_origin: bool) ->
         finding.story = [f"First: [{op}] {finding.tensor}  {finding.health}"]
         if finding.place:
             finding.story.append(f"Line:  {finding.place}  {finding.text}".rstrip())
+
+
+def _place(dump: Dump, frame: Frame) -> dict[str, Any]:
+    lines = dump.sources().lines(frame.file) or ()
+    shown = lines[frame.line - 1].strip() if frame.line <= len(lines) else frame.text
+    place = {"file": frame.file, "line": frame.line, "function": printable(frame.function)}
+    return {**place, "text": printable(shown)}
 
 
 def _facts(health: TensorHealth, name: str, datum: Datum | None) -> dict[str, Any]:

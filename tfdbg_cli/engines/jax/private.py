@@ -28,6 +28,7 @@ __all__ = [
     "calls_back",
     "compiled_function",
     "compiler_options",
+    "current_source",
     "distributed_state",
     "donated",
     "has_devices",
@@ -75,6 +76,10 @@ _distributed = NAMES.need(
 _has_devices = NAMES.need(
     "told from what others import and don't use", "jax._src.xla_bridge:backends_are_initialized"
 )
+
+_GRADIENTS = "given the lines of gradients outside of compiled functions"
+_name_stack = NAMES.need(_GRADIENTS, "jax._src.source_info_util:current_name_stack")
+_source = NAMES.need(_GRADIENTS, "jax._src.source_info_util:current")
 
 #: The class of what ``jax.jit`` makes.
 compiled_function: type = type(jax.jit(lambda: None))
@@ -150,6 +155,16 @@ def only(jaxpr: Any, equation: Any, inputs: Sequence[Any]) -> Any:
     if jax.__version_info__ < (0, 5):  # it counts the names of arguments
         made["debug_info"] = None
     return jaxpr.replace(**made)
+
+
+def current_source() -> Any:
+    """The ``source_info`` of the op whose gradient is computed now, outside of compiled functions.
+
+    ``None``: none is.
+    """
+    if _name_stack is None or _source is None or "transpose" not in str(_name_stack()):
+        return None
+    return _source()
 
 
 def scope_of(source: Any) -> str:

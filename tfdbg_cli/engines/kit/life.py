@@ -330,7 +330,13 @@ class RunLife(ABC, Generic[R]):
 
     @contained
     def _open_stretch(self, kind: str, title: str, inputs: Mapping[str, Any] | None) -> None:
-        self.open_run(self.make_run(RunDescription(kind, self.count(kind), title, inputs)))
+        self.open_run(self.make_run(self.describe_stretch(kind, title, inputs)))
+
+    def describe_stretch(
+        self, kind: str, title: str, inputs: Mapping[str, Any] | None
+    ) -> RunDescription:
+        """Describe a run that is a stretch of the program."""
+        return RunDescription(kind, self.count(kind), title, inputs)
 
     def make_run(self, description: RunDescription) -> R:
         """A run that is a stretch of the program, before it is open.

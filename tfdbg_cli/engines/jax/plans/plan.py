@@ -46,6 +46,7 @@ class Plan:
         given: per argument the tensor that it is, of what the run has made before; empty: none.
         weights: which arguments are parameters.
         caller: gives the frames of the call; ``None``: they aren't known.
+        scope: where in the program the call is.
 
     Attributes:
         block: its ops.
@@ -65,6 +66,7 @@ class Plan:
         given: Sequence[str] = (),
         weights: Sequence[bool] = (),
         caller: Callable[[], tuple[Frame, ...]] | None = None,
+        scope: Scope | None = None,
     ) -> None:
         self._numbering = numbering or Numbering()
         self.nodes: list[Node] = []
@@ -93,7 +95,7 @@ class Plan:
             known[variable] = place
         for variable, value in zip(jaxpr.constvars, closed.consts, strict=True):
             known[variable] = self._constant(value)
-        self._fill(self.block, jaxpr, known, Scope(), caller)
+        self._fill(self.block, jaxpr, known, scope or Scope(), caller)
         self.block.outputs = [_read(known, each) for each in jaxpr.outvars]
 
     @property

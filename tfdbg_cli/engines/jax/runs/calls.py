@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import collections
+import functools
 import re
 import sys
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import jax
@@ -15,16 +17,19 @@ import jax
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.sources import Frame
+from tfdbg_cli.engines.jax.plans.names import Scope, frames_of
 from tfdbg_cli.engines.jax.plans.replay import CallbackResults
 from tfdbg_cli.engines.jax.plans.values import is_key, is_spread
 from tfdbg_cli.engines.jax.private import argument_names as names_of
 from tfdbg_cli.engines.jax.private import (
     array_of_ref,
+    current_source,
     distributed_state,
     donated,
     is_ref,
     new_ref,
     result_tree,
+    scope_of,
     statics,
     wrapped,
     writes_to_arguments,
@@ -36,7 +41,7 @@ from tfdbg_cli.engines.jax.runs.owners import hides_names, names_of_arrays
 from tfdbg_cli.engines.kit.sites import argument_names
 from tfdbg_cli.engines.kit.stacks import call_frame, take
 
-__all__ = ["Call", "FunctionCall", "JaxprCall", "Leaf", "leaves_of", "title_of"]
+__all__ = ["Call", "FunctionCall", "JaxprCall", "Leaf", "by_path", "leaves_of", "title_of"]
 
 
 # How many calls there were of each function: they are the same calls in all processes.
@@ -100,6 +105,8 @@ class Call(ABC):
         self.replayed = ""
         self.lost = ""
         self._stack = take(call_frame(sys._getframe(1)), None, None)
+        # Of a backward pass outside of compiled functions, which is computed op by op.
+        self._source = current_source()
 
     @property
     def is_spread(self) -> bool:
@@ -122,8 +129,13 @@ class Call(ABC):
         return _PROCESSES.any(f"{self.title}/{self._number}/{self._asked}", wants)
 
     def frames(self) -> tuple[Frame, ...]:
-        """The stack of the call, outermost first."""
-        return self._stack.frames()
+        """The stack of the call, outermost first; of a gradient, that of the forward op."""
+        return self._stack.frames() if self._source is None else frames_of(self._source)
+
+    @property
+    def scope(self) -> Scope:
+        """Where its ops are in the program."""
+        return Scope() if self._source is None else Scope().inside(scope_of(self._source))
 
     @abstractmethod
     def inputs(self) -> list[Leaf]:
@@ -230,8 +242,7 @@ class Call(ABC):
     @property
     def output_paths(self) -> list[str]:
         """Where they are in what it has returned: ``[0]['params']``."""
-        found, _ = jax.tree_util.tree_flatten_with_path(self.result)
-        return [jax.tree_util.keystr(path) for path, _ in found]
+        return list(by_path(self.result))
 
 
 class FunctionCall(Call):
@@ -252,7 +263,7 @@ class FunctionCall(Call):
     ) -> None:
         super().__init__(title_of(function))
         self.function = function
-        self.hides_names = hides_names(wrapped(function))
+        self.hides_names = hides_names(_python_of(function))
         self._given: tuple[Sequence[Any], Mapping[str, Any]] = (args, kwargs)
         self._plain = plain
         self._traced: Any = None
@@ -395,10 +406,23 @@ def _kept(leaf: Leaf) -> Leaf:
 def title_of(function: Any) -> str:
     """The name of a compiled function."""
     plain = wrapped(function) or function
+    while isinstance(plain, functools.partial):
+        plain = plain.func
     if getattr(plain, "__module__", "") == "jax._src.pmap":
         return "pmap"
     name = getattr(plain, "__qualname__", None) or getattr(plain, "__name__", None)
     return re.sub(r"^.*<locals>\.", "", name or type(plain).__name__)
+
+
+def _python_of(function: Any) -> Callable[..., Any] | None:
+    """The program's own function; ``None``: it isn't known."""
+    return function if isinstance(function, FunctionType) else wrapped(function)
+
+
+def by_path(tree: Any) -> dict[str, Any]:
+    """The leaves of a tree by where they are: ``[0]['params']``."""
+    found, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path): leaf for path, leaf in found}
 
 
 def leaves_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Leaf]:
@@ -423,7 +447,7 @@ def _arguments(
     skipped = {at % count if -count <= at < count else at for at in positions} if count else set()
     called = known.get(count)
     if called is None:
-        plain = wrapped(function)
+        plain = _python_of(function)
         called = known[count] = _parameter_names(plain, args) if plain is not None else []
     for at, value in enumerate(args):
         if at not in skipped:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from tfdbg_cli.common.interpreter.program_signals import pass_on
-from tfdbg_cli.dumps.dump import CannotRedo, NewValues
+from tfdbg_cli.dumps.dump import CannotRedo, Datum, NewValues
 from tfdbg_cli.dumps.finite import all_finite
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -48,6 +49,7 @@ class ReplayedRun:
 
     Args:
         watch: what is kept.
+        names: what the program calls arrays that the run gets, by their identity.
 
     Attributes:
         dump: every tensor of them.
@@ -58,8 +60,9 @@ class ReplayedRun:
         notes: what else there is to say of it.
     """
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, names: Mapping[int, str] | None = None) -> None:
         self._matcher = WatchMatcher(watch)
+        self._names = names or {}
         self._numbering = Numbering()
         self._holder = Holder(watch.limit)
         self._clock = Clock()
@@ -110,7 +113,10 @@ class ReplayedRun:
             )
             self._add_whole(call, text)
             return
-        leaves = call.named()
+        leaves = [
+            leaf._replace(path=self._names.get(id(leaf.original), leaf.path))
+            for leaf in call.named()
+        ]
         given = [self.tensor_name(leaf.value) for leaf in leaves]
         plan = Plan(
             closed,
@@ -119,6 +125,7 @@ class ReplayedRun:
             given,
             _are_weights(leaves, closed.jaxpr),
             call.frames,
+            call.scope,
         )
         self.has_gradients = self.has_gradients or plan.has_gradients
         self.has_loops = self.has_loops or any(
@@ -197,14 +204,23 @@ class ReplayedRun:
                 differing.append((apart, path, tensor))
         if differing:
             largest, path, tensor = max(differing)
+            apart = f"by {largest:.1e} of the largest number at most"
+            if not math.isfinite(largest):
+                apart = "one in whether it is finite"
             self.notes.append(
                 (
                     "Replayed",
                     f"op by op, {len(differing)} of {len(made)} results differ from those of the "
-                    f"compiled function, by {largest:.1e} of the largest number at most "
+                    f"compiled function, {apart} "
                     f"({tensor}, returned{' at ' + path if path else ''})",
                 )
             )
+
+    def take_results(self, returned: Mapping[str, Any]) -> None:
+        """What the run has returned, which isn't what each of its calls has."""
+        named = ((path, self.tensor_name(value)) for path, value in returned.items())
+        self.outputs = {f"result{path}": name for path, name in named if name}
+        self.results = dict.fromkeys(self.outputs.values(), True)
 
     def _written(self, call: Call, leaves: Sequence[Leaf], plan: Plan) -> None:
         """What mutable arrays hold after a call."""
@@ -284,6 +300,9 @@ class ReplayLevel(CaptureLevel):
         self.stepped: MemoryDump | None = None
         #: The call that the run is, when it is about to return; ``None``: it is a stretch of calls.
         self.returning: Call | None = None
+        #: What a stretch of calls got and has returned: arrays by their paths.
+        self.given: Mapping[str, Any] = {}
+        self.returned: Mapping[str, Any] | None = None
 
     def make(self, call: Call, plain: Callable[[], Any]) -> Any:
         """What the program gets of a call; ``plain`` makes it."""
@@ -329,11 +348,14 @@ class ReplayLevel(CaptureLevel):
 
     def make_dump(self) -> MemoryDump:
         """Do the calls again."""
-        replayed = self.replayed = ReplayedRun(self.watch)
+        names = {id(value): path for path, value in self.given.items()}
+        replayed = self.replayed = ReplayedRun(self.watch, names)
         for call in self.calls:
             if isinstance(call.error, Exception) and not _is_of_run(call.error):
                 continue  # it wasn't even traced
             replayed.add(call)
+        if self.returned is not None:
+            replayed.take_results(self.returned)
         if replayed.results or self.calls:
             info = RunInfo()
             # What is in a dump many times, in loops, is followed from what the run was asked for.
@@ -385,8 +407,12 @@ class OutputsLevel(ReplayLevel):
     recomputes = True
 
     def finish(self, error: BaseException | None) -> Capture:
-        if error is not None or not self.is_fine():
+        if error is not None:
             return super().finish(error)
+        if not self.is_fine():
+            capture = super().finish(error)
+            capture.gap = self.gap([call for call in self.calls if call.is_fine is False])
+            return capture
         CaptureLevel.finish(self, error)
         only = f"the {OUTPUTS}" if self.level == OUTPUTS else ""
         return Capture(None, None, filter_passed=False, only=only, make_dump=self.make_dump)
@@ -394,8 +420,21 @@ class OutputsLevel(ReplayLevel):
     def is_fine(self) -> bool:
         """Whether nothing bad is known of."""
         # Of each one: others may ask for what this process finds fine.
-        found = [_is_fine(call) for call in self.calls]
-        return all(found)
+        for call in self.calls:
+            call.is_fine = _is_fine(call)
+        return all(call.is_fine for call in self.calls)
+
+    def gap(self, calls: Sequence[Call]) -> str:
+        """Why calls made something bad that isn't in the dump; empty: the dump has something bad.
+
+        XLA may compute otherwise than op by op: x / a / b as x / (a * b), where a * b may be 0.
+        """
+        if not calls or self.dump is None or any(map(_is_bad, self.dump.data())):
+            return ""
+        titles = ", ".join(dict.fromkeys(call.title for call in calls))
+        notes = [text for label, text in self.notes if label == INCOMPLETE]
+        why = notes[0] if notes else "it isn't there when its ops are done one by one"
+        return f"{titles} made a nan or an infinity, but {why}"
 
 
 def _is_fine(call: Call) -> bool:
@@ -409,6 +448,11 @@ def _is_fine(call: Call) -> bool:
     if call.is_spread:  # where it is bad for one process, all do it again
         is_fine = not call.any_process(not is_fine) and is_fine
     return is_fine
+
+
+def _is_bad(datum: Datum) -> bool:
+    value = datum.get_tensor()
+    return isinstance(value, np.ndarray) and not all_finite(value)
 
 
 def _is_of_run(error: BaseException) -> bool:

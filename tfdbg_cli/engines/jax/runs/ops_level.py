@@ -6,16 +6,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
-from tfdbg_cli.dumps.datum import Datum
-from tfdbg_cli.dumps.finite import all_finite
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.jax.runs.calls import Call
 from tfdbg_cli.engines.jax.runs.in_place import InPlace
-from tfdbg_cli.engines.jax.runs.levels import INCOMPLETE, OUTPUTS, OutputsLevel
+from tfdbg_cli.engines.jax.runs.levels import OUTPUTS, OutputsLevel
 from tfdbg_cli.engines.jax.twins.twins import Twin, Twins
 
 __all__ = ["OPS", "OpsLevel"]
@@ -164,11 +160,7 @@ class OpsLevel(OutputsLevel):
         # A mask that is -inf is no origin of anything: that is known from now on.
         for _, twin, news in self._news:
             twin.excused.setdefault(self._asked, set()).update(news)
-        if not any(map(_is_bad, made.data())):
-            titles = ", ".join(dict.fromkeys(call.title for call, _, _ in self._news))
-            notes = [text for label, text in self.notes if label == INCOMPLETE]
-            why = notes[0] if notes else "it isn't there when its ops are done one by one"
-            capture.gap = f"{titles} made a nan or an infinity, but {why}"
+        capture.gap = self.gap([call for call, _, _ in self._news])
         capture.dump, capture.make_dump = None, lambda: made
         capture.progress_text = "none that counts"
 
@@ -182,8 +174,3 @@ class OpsLevel(OutputsLevel):
     def _lack(self, call: Call, why: str) -> None:
         self.level = OUTPUTS
         self.lacks.setdefault(call.title, why)
-
-
-def _is_bad(datum: Datum) -> bool:
-    value = datum.get_tensor()
-    return isinstance(value, np.ndarray) and not all_finite(value)

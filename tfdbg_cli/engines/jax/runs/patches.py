@@ -25,6 +25,9 @@ from tfdbg_cli.engines.kit.patching.patches import PatchSet
 
 __all__ = ["JaxPatches"]
 
+# What makes functions that compute gradients, op by op where the program doesn't compile them.
+_GRADIENTS = ("grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian")
+
 
 class JaxPatches:
     """Tells the runs of what happens.
@@ -49,6 +52,8 @@ class JaxPatches:
             self._patches.also(do, undo)
             if call_primitive is not None:
                 self._patches.replace(call_primitive, "impl", self._called_by_jax)
+            for name in _GRADIENTS:
+                self._patches.replace(jax, name, self._gradients)
             self._patches.replace(Traced, "lower", self._lowered)
             self._patches.replace(Lowered, "compile", self._compiled)
             self._patches.replace(Compiled, "__call__", self._called_compiled)
@@ -85,6 +90,25 @@ class JaxPatches:
                 raise
 
         return call
+
+    def _gradients(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        runs = self._runs
+
+        def of(fun: Callable[..., Any], *given: Any, **options: Any) -> Callable[..., Any]:
+            made = original(fun, *given, **options)
+
+            @functools.wraps(made)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                try:
+                    with Passage(functools.partial(made, *args, **kwargs)) as plain:
+                        return runs.call_gradient(fun, args, kwargs, plain)
+                except Exception as error:
+                    show_errors_program_only(error)
+                    raise
+
+            return call
+
+        return of
 
     # Ahead of time: what was traced is remembered by what is made of it.
 

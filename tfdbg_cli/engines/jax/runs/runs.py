@@ -27,7 +27,7 @@ from tfdbg_cli.engines.jax.private import (
     is_program_function,
     wrapped,
 )
-from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall, JaxprCall, Leaf
+from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall, JaxprCall, Leaf, by_path
 from tfdbg_cli.engines.jax.runs.earlier import EarlierStates
 from tfdbg_cli.engines.jax.runs.errors import show_errors_program_only
 from tfdbg_cli.engines.jax.runs.in_place import InPlace
@@ -131,6 +131,39 @@ class JaxRuns(RunLife[OpenRun]):
             return plain()
         call = self._made(lambda: JaxprCall(title, jaxpr, values, is_donated))
         return self._watched(call, title, plain)
+
+    def call_gradient(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        plain: Callable[[], Any],
+    ) -> Any:
+        """What ``jax.grad`` or one like it has made is called: op by op if nothing compiles it.
+
+        Args:
+            function: of which it computes gradients.
+            args, kwargs: what it gets.
+            plain: calls it.
+        """
+        if self._run is not None or not self._counts(lambda _: True, function, lambda: False):
+            return plain()
+        call = self._made(lambda: FunctionCall(function, args, kwargs))
+        if call is None:
+            return plain()
+        given = {leaf.path: leaf.value for leaf in call.named()}
+        with self.stretch(TRAINING, call.title, given):
+            result = plain()
+            watcher = self.watcher
+            if isinstance(watcher, ReplayLevel):
+                watcher.given, watcher.returned = given, by_path(result)
+            return result
+
+    def describe_stretch(
+        self, kind: str, title: str, inputs: Mapping[str, Any] | None
+    ) -> RunDescription:
+        leaves = [Leaf(path, value, "", value) for path, value in (inputs or {}).items()]
+        return CallDescription(kind, self.count(kind), title, lambda: leaves)
 
     def _trapped(self, trap: Trap, call: Call, plain: Callable[[], Any]) -> Any:
         """A call that somebody makes to go through it; what it calls itself isn't looked at."""
