@@ -249,7 +249,9 @@ def _told(out: str, number: int) -> Told:
     if first is not None:
         cells = re.split(r" {2,}", first[1].strip())
         words = f"{cells[-1].split()[-1]} ({cells[-1].rpartition(' ')[0].strip() or cells[-2]})"
-    began = re.search(r"^(?:It began in \[[^\]]*\]|No op made|Nothing)", part, re.MULTILINE)
+    began = re.search(
+        r"^(?:It began in \[[^\]]*\]|No op made|What went bad|Nothing)", part, re.MULTILINE
+    )
     return Told(words, began[0] if began is not None else "", end[1] == "bad", end[1] != "failed")
 
 

@@ -137,9 +137,12 @@ with tf.Session() as session:
     session.run(accuracy, {x: np.ones((2, 2), "float32")})
 """
     out = debugged(tmp_path, text, "run", "run", "why")
-    assert "No op made a bad value from clean inputs" in out
+    assert "What went bad stayed local: no bad value reached a result of the run" in out
     assert re.search(r"^The first is w:0  float32 \[2, 2\]  4 nan of 4$", out, re.MULTILINE)
-    assert reason_of(out.replace("No op", "It began in ")) == "it came in with the weights (w:0)"
+    assert (
+        reason_of(out.replace("What went bad", "It began in "))
+        == "it came in with the weights (w:0)"
+    )
 
 
 def reason_in(dump):

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -189,3 +190,60 @@ def test_a_remedy_of_ones_own(tmp_path: Path) -> None:
     done = debugger_in(tmp_path, "--batch", "--filters", "mine.py", *commands, "train.py")
     assert "Then:   clean" in done.stdout, done.stderr
     assert '+loss = tf.reduce_mean(tf.log(tf.softplus(p)), name="loss")' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("program", "change"),
+    [
+        pytest.param(
+            """
+            layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(3, 2))
+            with torch.no_grad():
+                layer.parametrizations.weight.original1.zero_()
+            layer(torch.ones(1, 3)).sum().backward()
+            """,
+            "1e-6 added to the vectors of _weight_norm_interface",
+            id="weight_norm",
+        ),
+        pytest.param(
+            """
+            layer = torch.nn.Linear(3, 1, bias=False)
+            layer(torch.full((1, 3), 2.0)).sum().backward()
+            with torch.no_grad():
+                layer.weight.add_(layer.weight.grad, alpha=-3e38)
+            layer(torch.zeros(1, 3))
+            """,
+            "a rate of 1e38 in place of 3e38",
+            id="rate",
+        ),
+        pytest.param(
+            """
+            matrix = torch.eye(3, requires_grad=True)
+            u, s, v = torch.linalg.svd(matrix)
+            (u[0, 0] + v[0, 1]).backward()
+            """,
+            "0.0001 of the largest element, rising, added to the diagonal of the input",
+            id="svd",
+        ),
+    ],
+)
+@needs("torch")[0]
+def test_remedies_of_pytorch(tmp_path: Path, program: str, change: str) -> None:
+    path = tmp_path / "train.py"
+    text = textwrap.indent(textwrap.dedent(program), "    ")
+    path.write_text(f"import torch\nimport tfdbg_cli\nwith tfdbg_cli.run():\n{text}\n")
+    commands = ["config set level values", "run -f has_inf_or_nan", "fix --json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tfdbg_cli", "--batch"]
+        + [part for each in commands for part in ("-c", each)]
+        + [str(path)],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
+    found = next((each for each in tried if each["change"] == change), None)
+    assert found is not None, done.stdout + done.stderr
+    assert found["then"].startswith("clean"), found

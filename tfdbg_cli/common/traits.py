@@ -54,7 +54,9 @@ class OpRoles:
             ``acos``, ``atanh``, ``acosh``, ``erfinv``, ``logit``, ``gamma`` (the logarithm of it,
             and what has its poles), ``sinh``, ``cosh``, ``div``, ``mod``, ``reciprocal``, ``pow``,
             ``exp``, ``exp2``, ``add``, ``sub``, ``mul``, ``square``, ``cast``, ``linear`` (sums of
-            products), ``sum``, ``max``, ``norm``, ``addcdiv`` (a sum with a quotient),
+            products), ``scale`` (a product with a number of its own, or a magnitude: of finite
+            numbers it is bad only by overflow), ``sum``, ``max``, ``norm``, ``addcdiv`` (a sum with
+            a quotient),
             ``sqrt_grad`` (of the root and what comes back to it), ``sqrt_backward``,
             ``mul_backward`` (of what comes back and what the forward op was given), ``softmax``,
             ``mean``, ``variance``, ``clip``, ``relu``, ``sigmoid``, ``tanh``, ``quantize`` (codes,
@@ -182,6 +184,7 @@ class EngineTraits:
             in a narrower type: a `string.Template` with ``$about``, ``$names`` and ``$ops`` (lists
             in JSON, of what is kept and of ops with their lines); empty: there is no such tool.
         keeps_modules: those are names of modules, or of layers, and not of ops.
+        layers: packages of ops and layers for it, besides `package`: their lines are no model's.
     """
 
     name: str
@@ -199,6 +202,7 @@ class EngineTraits:
     spelling: Mapping[str, str] = field(default_factory=dict)
     keeping: str = ""
     keeps_modules: bool = False
+    layers: frozenset[str] = frozenset()
 
 
 _known: dict[str, EngineTraits] = {}

@@ -138,6 +138,8 @@ class Dump(ABC):
         self._tables: Tables | None = None
         #: One line for each part that is missing or damaged.
         self.warnings: list[str] = []
+        #: What was watched or kept of the run, in a sentence; empty: all of it.
+        self.kept = ""
         #: Whether every tensor that isn't here, views aside, is known to be finite.
         self.lists_only_bad = False
         #: Where it is known which tensors can hold a nan or an infinity, their names. Views, and

@@ -117,6 +117,7 @@ class JoinedDump(Dump):
             )
         for rank, part in self.parts.items():
             self.warnings += [f"Rank {rank}: {text}" for text in part.warnings]
+        self.kept = next((part.kept for part in self.parts.values() if part.kept), "")
 
     def _make_data(self) -> list[Datum]:
         # What a collective gives is there when the last rank has come to it.

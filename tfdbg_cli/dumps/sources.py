@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tfdbg_cli.common.errors import related, with_frames
 from tfdbg_cli.common.interpreter.signal_gate import STAND_IN
+from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.source_text import keep_modules, live_source, split_source
 
 __all__ = [
@@ -177,15 +178,6 @@ def own_frame(frames: Iterable[Frame]) -> Frame | None:
     return found[-1] if found else None
 
 
-# The packages of frameworks: their ops and layers, and no models.
-_FRAMEWORKS = frozenset(
-    [
-        *("torch", "tensorflow", "jax", "jaxlib", "flax", "haiku", "equinox", "keras", "tf_keras"),
-        *("numpy", "onnx", "onnxruntime", "functorch", "einops"),
-    ]
-)
-
-
 def model_frame(frames: Iterable[Frame]) -> Frame | None:
     """The line of a library's model nearest to the op, where the program's own only calls it.
 
@@ -199,9 +191,16 @@ def model_frame(frames: Iterable[Frame]) -> Frame | None:
     for frame in frames:
         if not is_library_path(frame.file):
             found = None
-        elif (path := in_package(frame.file)) and path.split("/")[0] not in _FRAMEWORKS:
+        elif (path := in_package(frame.file)) and path.split("/")[0] not in _packages_of_ops():
             found = frame
     return found
+
+
+@functools.cache
+def _packages_of_ops() -> frozenset[str]:
+    """The packages of frameworks: their functions are ops and layers, and no models."""
+    known = all_traits()
+    return frozenset(["numpy"]).union(*({each.package, *each.layers} for each in known))
 
 
 def in_package(path: str) -> str:

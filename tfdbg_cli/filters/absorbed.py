@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from typing import NamedTuple
 
@@ -9,29 +10,38 @@ from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others
+from tfdbg_cli.filters.outcome import Outcome
 
 __all__ = ["Absorption", "Absorptions"]
 
 # What leaves the range of its dtype with large numbers; of these, what has poles as well.
 _OVERFLOWING = frozenset(
-    {"add", "cast", "div", "linear", "mean", "mul", "norm", "pow", "square", "sub", "sum"}
-    | {"variance"}
+    {"add", "cast", "div", "linear", "mean", "mul", "norm", "pow", "scale", "square", "sub"}
+    | {"sum", "variance"}
 )
 _WITH_POLES = frozenset({"div", "pow"})
-#: What may make finite numbers of infinite ones, and which. Not exp and softmax: to them -inf is a
-#: mask, however it was made.
+#: What may make finite numbers of infinite ones, and which.
 _ABSORBING = {
     "clip": "its limit",
     "max": "the larger number",
     "div": "0",
+    "exp": "0",
+    "exp2": "0",
     "pow": "0",
     "reciprocal": "0",
     "relu": "0",
     "rsqrt": "0",
     "sigmoid": "0 or 1",
+    "softmax": "0",
     "tanh": "1 or -1",
 }
 _CHOICE = "what it takes instead"
+# Of others, comparisons and the like; and what asks something else of a tensor than its numbers.
+_UNSEEN = "its output shows nothing of it"
+_NO_READERS = re.compile(
+    r"(?i)\w*(shape|size|rank|(zeros|ones|full|empty|rand\w*)_?like|is_?(finite|nan|inf)|numel)\w*"
+    r"|new_\w+"
+)
 
 
 class Absorption(NamedTuple):
@@ -39,11 +49,11 @@ class Absorption(NamedTuple):
 
     Attributes:
         node: it.
-        made: what it gives in their place, in words.
+        words: what became of them: ``it gives 0 there``.
     """
 
     node: Node
-    made: str
+    words: str
 
 
 class Absorptions:
@@ -111,9 +121,13 @@ class Absorptions:
                 ]
                 if not bad and (made or self._is_clean(node)):
                     found.append(node)
-        found = [each for each in found if self._words(each)]
-        first = min(found, key=lambda each: self._order[each.name], default=None)
-        return Absorption(first, self._words(first)) if first is not None else None
+        found.sort(key=lambda each: self._order[each.name])
+        for node in found:
+            if numbers := self._made(node):
+                return Absorption(node, f"it gives {numbers} there")
+        if not found or self._lineage.once(Outcome).got_somewhere(datum):
+            return None  # it is seen anyway
+        return next((Absorption(node, _UNSEEN) for node in found if _reads_numbers(node)), None)
 
     def _is_clean(self, node: Node) -> bool:
         """Whether nothing bad is in a tensor that isn't in the dump."""
@@ -123,10 +137,14 @@ class Absorptions:
             each.partition(":")[0] == node.name for each in suspects
         )
 
-    def _words(self, node: Node) -> str:
+    def _made(self, node: Node) -> str:
         roles = self._lineage.roles
         if holds_others(node):
             return ""
         if node.op_type in roles.choosing:
             return _CHOICE
         return _ABSORBING.get(roles.computes(node.op_type), "")
+
+
+def _reads_numbers(node: Node) -> bool:
+    return not holds_others(node) and not _NO_READERS.fullmatch(node.op_type)

@@ -13,7 +13,14 @@ from tfdbg_cli.filters.cause_patterns import BACKWARD, PHASE, constant
 from tfdbg_cli.filters.lineage import TensorLineage, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 
-__all__ = ["WrittenReason", "forward_node", "inside", "of_gradient", "written_as"]
+__all__ = [
+    "WrittenReason",
+    "forward_node",
+    "inside",
+    "is_decomposition",
+    "of_gradient",
+    "written_as",
+]
 
 _FORWARD_NODE, _GRADIENT_SCOPE, _GRAD = "_forward_node", "gradients/", "Grad"
 _OF_NODE = re.compile(r"gradients/([A-Za-z0-9]+?)Backward\d*/")
@@ -125,6 +132,12 @@ def written_as(lineage: TensorLineage, node: Node, text: str) -> WrittenReason |
     at = _AT.search(text) if known.has_places else None
     text = f"the gradient of {known.text}{at[0] if at else ''}"
     return WrittenReason(text, known.advice, forwards[0].name if forwards else "")
+
+
+def is_decomposition(op_type: str) -> bool:
+    """Whether an op decomposes matrices (svd, eigh, qr), some of which have no gradient."""
+    known = _known(op_type)
+    return known is not None and known.advice == _MATRIX
 
 
 def forward_node(graph: Graph, node: Node) -> Node | None:

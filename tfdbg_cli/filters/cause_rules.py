@@ -259,6 +259,7 @@ RULES: Mapping[str, Callable[[Case], _Found]] = {
     "square": lambda case: _overflows(case, np.square),
     "cast": lambda case: _overflows(case, lambda given: given),
     "linear": _linear,
+    "scale": _linear,
     "sum": _linear,
     "norm": _linear,
     "sqrt_grad": _root_gradients(0),

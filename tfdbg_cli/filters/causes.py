@@ -22,7 +22,7 @@ from tfdbg_cli.filters.pairs import why_broadcast
 from tfdbg_cli.filters.updates import why_stuck
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
-__all__ = ["ADVICE", "Cause", "cause_of"]
+__all__ = ["ADVICE", "ALPHA", "Cause", "cause_of"]
 
 # Values of more elements aren't looked at: the first screen is there at once.
 _MOST = 1 << 26
@@ -89,7 +89,8 @@ _ADVICE_IN = {
 # Ops that divide -> the place of the divisor.
 _DIVISORS = {"div": 1, "addcdiv": 2}
 # PyTorch's factor of the second operand of a sum.
-_ALPHA = "_arg_alpha"
+#: What PyTorch multiplies the second of two summands by.
+ALPHA = "_arg_alpha"
 _NOT_THESE = (
     "not from the inputs shown below: they were overwritten since, or the op computes in "
     "another precision"
@@ -371,7 +372,7 @@ def _by_rules(
             return None
         place = 0 if numbers[0] is not None else 1
         given.insert(place, np.full(np.count_nonzero(bad), numbers[place]))
-    factor = number_of(node, _ALPHA) if meaning in ("add", "sub") else None
+    factor = number_of(node, ALPHA) if meaning in ("add", "sub") else None
     if factor is not None:
         given[1:] = [None if x is None else x.astype(np.float64) * factor for x in given[1:]]
     case = Case(made[bad], given, dtype, places)

@@ -51,6 +51,7 @@ _COMPUTING = _JOINING | frozenset(
         "log1p",
         "sqrt",
         "rsqrt",
+        "scale",
     }
 )
 # So many nodes are looked at for where a number comes from.

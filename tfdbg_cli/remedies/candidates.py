@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.dumps.dump import CannotRedo
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
+from tfdbg_cli.filters.cause_ops import is_decomposition
+from tfdbg_cli.filters.cause_patterns import number_of
 from tfdbg_cli.filters.cause_rules import BY_ELEMENT
+from tfdbg_cli.filters.causes import ALPHA
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.remedies.trial import Change
 
@@ -333,7 +336,9 @@ def _where_zero(situation: Situation) -> Candidate:
 
 
 def _norm(situation: Situation) -> Iterator[Candidate]:
-    if situation.meaning == "div" and len(situation.node.inputs) == 2:
+    if "weight_norm" in situation.node.op_type:
+        yield _plus(0, max(_small(situation), 1e-6), situation, of="the vectors")
+    elif situation.meaning == "div" and len(situation.node.inputs) == 2:
         yield _low(1, _small(situation), situation)
         yield _plus(1, _small(situation), situation)
 
@@ -419,7 +424,49 @@ def _gradient(situation: Situation) -> Iterator[Candidate]:
         yield _plus(1, _small(situation), situation, of="the second input")
     elif situation.node.op_type in ("logsumexp", "logaddexp"):
         yield from _infinities(situation)
+    elif is_decomposition(situation.node.op_type):
+        yield _apart(situation)
     yield from _domain(situation)
+
+
+def _apart(situation: Situation) -> Candidate:
+    """A diagonal of rising numbers added to a matrix, whose singular values then differ."""
+    share = 1e-2 if situation.dtype in ("float16", "bfloat16") else 1e-4
+
+    def moved(x: Array) -> Array:
+        rows, columns = x.shape[-2:]
+        top = max(float(np.abs(x).max(initial=0)), 1.0)
+        steps = share * top * np.arange(1, min(rows, columns) + 1) / min(rows, columns)
+        added = np.zeros((rows, columns))
+        np.fill_diagonal(added, steps)
+        return x + added
+
+    return Candidate(
+        f"{number_text(share)} of the largest element, rising, added to the diagonal of the input",
+        Change(situation.node.name, _at(0, moved)),
+    )
+
+
+def _rate(situation: Situation) -> Iterator[Candidate]:
+    """A smaller rate: the largest with which an update stays finite."""
+    rate = number_of(situation.node, ALPHA)
+    largest = largest_number(situation.dtype)
+    if situation.meaning not in ("add", "sub") or rate is None or largest is None:
+        return
+    if len(situation.node.inputs) != 2:
+        return
+    before, step = (situation.value(name).astype(np.float64) for name in situation.node.inputs)
+    with np.errstate(all="ignore"):
+        most = float(np.min((largest - np.abs(before)) / np.abs(step)))
+    if not 0 < most < abs(rate):
+        return
+    # One digit less than that, so that it is a number to write down.
+    rounded = float(np.format_float_positional(most, 1, fractional=False, trim="-"))
+    rounded = rounded if rounded <= most else rounded / 2
+    yield Candidate(
+        f"a rate of {number_text(rounded)} in place of {number_text(abs(rate))}",
+        Change(situation.node.name, _at(1, lambda x: x * (rounded / abs(rate)))),
+    )
 
 
 def _infinities(situation: Situation) -> Iterator[Candidate]:
@@ -485,7 +532,7 @@ CANDIDATES: Mapping[str, tuple[_Make, ...]] = {
     "power": (_base,),
     "exp": (_exponential,),
     "half": (_cast, _infinities, _kept),
-    "overflow": (_cast, _wide, _kept),
+    "overflow": (_rate, _cast, _wide, _kept),
     "difference": (_infinities,),
     "product": (_product,),
     "masked": (_rows,),

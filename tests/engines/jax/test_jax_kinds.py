@@ -17,6 +17,7 @@ from jax_kit import bits, waiting, watched
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import RunAction, Watch
 from tfdbg_cli.engines.jax.engine import ENGINE
+from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 
 CASES = {}
@@ -387,6 +388,29 @@ def test_what_only_the_compiled_function_makes_is_told():
     (end,) = hosts.ends
     assert "isn't there when its ops are done one by one" in end.capture.gap
     assert "whether it is finite" in dict(end.dump.run_info().details)["Replayed"]
+
+
+@pytest.mark.parametrize("level", ["ops", "values"])
+def test_what_no_result_depends_on_is_not_computed(level):
+    """Neither has XLA computed it, nor does any level show it; what is used in part is there."""
+
+    @jax.jit
+    def function(x):
+        jnp.log(x)
+        jax.jit(lambda y: (jnp.sqrt(y), y / x))(x)[0] * 2
+        left, _ = jax.jit(lambda y: (y + 1, jnp.log(y)))(x)
+        jax.debug.print("{}", jnp.sum(left))
+        total, logs = lax.scan(lambda c, y: (c + y, (y, jnp.log(y - 1))), x[0], x)
+        return total, left, logs[0]
+
+    with waiting(level=level) as hosts:
+        jax.block_until_ready(function(jnp.zeros(3)))
+    (end,) = hosts.ends
+    bad = [each.tensor_name for each in end.dump.find(has_inf_or_nan)]
+    assert bad[:3] == ["scan/log:0"] * 3
+    names = {node.op_type for node in end.dump.graph().nodes.values()}
+    assert not names & {"sqrt", "div"}
+    assert "reduce_sum" in names
 
 
 def test_while_nothing_is_bad_nothing_is_replayed():

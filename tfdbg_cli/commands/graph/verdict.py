@@ -308,7 +308,7 @@ class _Verdict:
             (f"[{node.op_type}] ", "op_type"),
             Span(node.name, "link", Link(command)),
             _line_of(node),
-            f": it gives {absorbed.made} there",
+            f": {absorbed.words}",
         )
 
     def _taken_over(self) -> list[Datum]:

@@ -32,15 +32,20 @@ __all__ = ["COMMANDS", "begin_of"]
 _INDENT = 7
 
 _MEANT = (
-    "No op made a bad value from clean inputs: the bad values are intended (a mask), are "
-    "memory from before the run, or reached no result."
+    "No op made a bad value from clean inputs: the bad values are intended (a mask), or are "
+    "memory from before the run."
+)
+_LOCAL = (
+    "What went bad stayed local: no bad value reached a result of the run, other than intended "
+    "ones (a mask)."
 )
 
 
-def _first_of_all(dump: Dump) -> Iterator[Line]:
-    """The first tensor that is bad though nothing came of it, if it is so out of clean inputs."""
+def _without_origin(dump: Dump) -> Iterator[Line]:
+    """Why there is no verdict; the first tensor that went bad though nothing came of it."""
     bad = (each for each in dump.maybe_nonfinite(dump.data()) if began_here(dump, each))
     begin = next(bad, None)
+    yield line((_MEANT if begin is None else _LOCAL, "info"))
     if begin is None:
         return
     health = TensorHealth(TensorFacts(dump))
@@ -75,7 +80,7 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
     elif explained is not None:
         lines = [line((f"No tensor of this run passes {arguments.tensor_filter}.", "success"))]
     elif next(passing(dump, has_inf_or_nan), None) is not None:
-        lines = [line((_MEANT, "info")), *_first_of_all(dump)]
+        lines = [*_without_origin(dump)]
     else:
         lines = [line(("No tensor of this run holds a nan or an infinity.", "success"))]
     if not arguments.tensor_filter:

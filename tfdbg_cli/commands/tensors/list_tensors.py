@@ -217,6 +217,8 @@ def _header(dump: Dump, arguments: argparse.Namespace, selection: _Selection) ->
         what = "the filter raised for" if arguments.tensor_filter else "the values can't be read of"
         warnings.append(f"{what} {len(failures)} tensor(s): {failures[0]}")
     header += [line((f"Warning: {text}", "warning")) for text in warnings]
+    if dump.kept:
+        header.append(line((dump.kept, "dim")))
     header += _left_out(dump, arguments)
     if not dump.data():
         header.append(line(("This run dumped nothing.", "dim")))

@@ -153,6 +153,7 @@ class RunFolderDump(Dump):
         self._checksums = found.table("checksums", is_size)
         for line in found.texts("warnings"):
             self._report(line)
+        self.kept = found.text("kept")
         return found
 
     def _read_columns(self) -> Columns | None:

@@ -400,12 +400,15 @@ class RunFolderWriter:
         """
         self._write(SERIES_FILE, [written_tracks(tracks)])
 
-    def finish(self, run_info: RunInfo | None = None, warnings: Iterable[str] = ()) -> None:
+    def finish(
+        self, run_info: RunInfo | None = None, warnings: Iterable[str] = (), kept: str = ""
+    ) -> None:
         """Write what is left and ``run.json``. The writer is of no use after it.
 
         Args:
             run_info: fetches, error and the rest; its feeds are stored, unless `add_feed` was.
             warnings: lines about the dump itself, to be shown again by whoever opens the folder.
+            kept: see `Dump.kept`.
 
         Raises:
             UserError: the disk is full or can't be written to.
@@ -432,7 +435,8 @@ class RunFolderWriter:
             "files": self._sizes,
             "checksums": self._checksums,
         }
-        self._write_run(run_info, self._feeds, {**counts, "warnings": [*warnings, *self.warnings]})
+        said = {"kept": kept, "warnings": [*warnings, *self.warnings]}
+        self._write_run(run_info, self._feeds, {**counts, **said})
         self._is_finished = True
 
 
@@ -500,4 +504,4 @@ def write_run_folder(
     if info is not None and states is not None:
         found = states.seen(info.call_count, writer.hashes(parameters))
         info = replace(info, written=found)
-    writer.finish(info, dump.warnings)
+    writer.finish(info, dump.warnings, dump.kept)

@@ -11,6 +11,7 @@ TRAITS = EngineTraits(
     "JAX",
     "jax",
     settings=(RESULTS,),
+    layers=frozenset(["einops", "equinox", "flax", "haiku", "jaxlib", "keras"]),
     steps_calls=True,
     op_roles=OpRoles(
         placing=frozenset(["pad", "scatter", "select_n", "broadcast_in_dim"]),
@@ -42,6 +43,7 @@ TRAITS = EngineTraits(
             square="square",
             cast="convert_element_type reduce_precision",
             linear="dot_general conv_general_dilated cumsum",
+            scale="abs",
             sum="reduce_sum",
             max="max reduce_max",
             clip="clamp min",

@@ -10,8 +10,10 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
 
-__all__ = ["CHECKED", "FULL", "MODULES", "RECORDS", "CaptureLevel"]
+__all__ = ["CHECKED", "FULL", "MODULES", "ONLY_BAD", "RECORDS", "CaptureLevel"]
 
+#: What dumps of a level say of themselves that keeps the values of what is bad.
+ONLY_BAD = "Only the first bad tensors and their inputs have values (`run` keeps all values)."
 #: The filters that only a tensor with a nan or an infinity passes.
 CHECKED = frozenset({"has_inf_or_nan", "origin_of_nonfinite"})
 #: What comes out of the larger parts of the program, and what is bad op by op afterwards.

@@ -9,20 +9,23 @@ __all__ = ["Numbering"]
 
 
 class Numbering:
-    """The names of the nodes of one run."""
+    """The names of the nodes of one run.
 
-    def __init__(self) -> None:
+    Args:
+        keeps_underscores: names may begin with one; otherwise it is left out, as TensorFlow has no
+            such names.
+    """
+
+    def __init__(self, keeps_underscores: bool = False) -> None:
+        self._keeps_underscores = keeps_underscores
         self._lock = threading.Lock()
         # Name -> how many nodes asked for it.
         self._counts: dict[str, int] = {}
         self._unnamed = itertools.count()
 
     def name(self, base: str) -> str:
-        """The name of a node: the first is called ``base``, the next ``base_1``, and so on.
-
-        An underscore in front is left out: TensorFlow's readers take no such names.
-        """
-        if base.startswith("_"):
+        """The name of a node: the first is called ``base``, the next ``base_1``, and so on."""
+        if base.startswith("_") and not self._keeps_underscores:
             base = base.lstrip("_") or "op"
         counts = self._counts
         with self._lock:

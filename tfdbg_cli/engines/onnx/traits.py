@@ -11,6 +11,7 @@ TRAITS = EngineTraits(
     "ONNX Runtime",
     "onnxruntime",
     settings=(RESULTS,),
+    layers=frozenset(["onnx"]),
     op_roles=OpRoles(
         placing=frozenset(
             [
@@ -40,7 +41,8 @@ TRAITS = EngineTraits(
             sub="Sub",
             mul="Mul",
             cast="Cast CastLike",
-            linear="Conv ConvTranspose Einsum Gemm MatMul Sum",
+            linear="Conv ConvTranspose CumSum Einsum Gemm MatMul Sum",
+            scale="LeakyRelu PRelu Selu",
             sum="ReduceSum",
             max="ReduceMax",
             norm="ReduceL2",

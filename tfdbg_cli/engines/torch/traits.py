@@ -72,6 +72,7 @@ TRAITS = EngineTraits(
             ("reference", "clone"),
         ),
     ),
+    layers=frozenset(["einops", "functorch"]),
     steps_calls=True,
     has_norms=True,
     op_roles=OpRoles(
@@ -119,6 +120,7 @@ TRAITS = EngineTraits(
             linear="addbmm addmm addmv addr baddbmm bilinear bmm chain_matmul conv1d conv2d conv3d "
             "conv_transpose1d conv_transpose2d conv_transpose3d convolution cumsum dot einsum ger "
             "inner kron linalg_multi_dot linalg_vecdot linear matmul mm mv outer tensordot vdot",
+            scale="_prelu_kernel abs elu leaky_relu prelu rrelu selu",
             sum="sum",
             max="amax max",
             norm="frobenius_norm linalg_norm linalg_vector_norm norm",

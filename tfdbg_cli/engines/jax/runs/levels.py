@@ -204,14 +204,14 @@ class ReplayedRun:
                 differing.append((apart, path, tensor))
         if differing:
             largest, path, tensor = max(differing)
-            apart = f"by {largest:.1e} of the largest number at most"
+            how = f"by {largest:.1e} of the largest number at most"
             if not math.isfinite(largest):
-                apart = "one in whether it is finite"
+                how = "one in whether it is finite"
             self.notes.append(
                 (
                     "Replayed",
                     f"op by op, {len(differing)} of {len(made)} results differ from those of the "
-                    f"compiled function, {apart} "
+                    f"compiled function, {how} "
                     f"({tensor}, returned{' at ' + path if path else ''})",
                 )
             )

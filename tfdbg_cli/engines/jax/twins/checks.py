@@ -12,9 +12,9 @@ from typing import Any
 from jax.extend import core
 
 from tfdbg_cli.engines.jax.plans.ops import SILENT
-from tfdbg_cli.engines.jax.plans.plan import called_jaxpr
+from tfdbg_cli.engines.jax.plans.plan import called_jaxpr, needed_for
 from tfdbg_cli.engines.jax.private import scan_counts, shard_map_of
-from tfdbg_cli.engines.jax.twins.loops import has_shard_map, is_inexact, is_unsure, variables
+from tfdbg_cli.engines.jax.twins.loops import has_shard_map, is_inexact, is_unsure
 from tfdbg_cli.engines.jax.twins.op_facts import FACTS, op_of
 from tfdbg_cli.engines.kit.op_facts import Search
 
@@ -85,13 +85,13 @@ class Checks:
         return any(each.has_unsure for each in self.equations)
 
 
-def checks_of(jaxpr: Any, told: Sequence[bool], used: Sequence[bool]) -> Checks:
+def checks_of(jaxpr: Any, told: Sequence[bool], used: Sequence[bool] | None = None) -> Checks:
     """The fewest tensors of a jaxpr that tell of all others.
 
     Args:
         jaxpr: it.
         told: which of its results are looked at anyway.
-        used: which of its results anybody uses.
+        used: which of its results anybody uses; ``None``: all.
     """
     return _Search(jaxpr, told, used).checks()
 
@@ -99,11 +99,12 @@ def checks_of(jaxpr: Any, told: Sequence[bool], used: Sequence[bool]) -> Checks:
 class _Search:
     """Goes through a jaxpr from its end."""
 
-    def __init__(self, jaxpr: Any, told: Sequence[bool], used: Sequence[bool]) -> None:
+    def __init__(self, jaxpr: Any, told: Sequence[bool], used: Sequence[bool] | None) -> None:
         self._jaxpr = jaxpr
         self._search = Search(FACTS, _chosen(jaxpr.outvars, told))
         self._told = self._search.told
-        self._used = _chosen(jaxpr.outvars, used)
+        results = jaxpr.outvars if used is None else _chosen(jaxpr.outvars, used)
+        self._equations, self._used = needed_for(jaxpr, results)
         self._bodies: dict[str, Callable[[Any], Sequence[Checks]]] = {
             "cond": self._condition,
             "scan": self._scan,
@@ -112,21 +113,19 @@ class _Search:
         }
 
     def checks(self) -> Checks:
-        found = []
-        for equation in reversed(self._jaxpr.eqns):
-            is_used = any(each in self._used for each in equation.outvars)
-            # What writes to a mutable array of the function's own is read later.
-            is_doing = equation.effects and equation.primitive.name not in SILENT
-            if is_used or is_doing:
-                self._used.update(variables(equation.invars))
-                found.append(self._checked(equation))
+        found = [
+            self._checked(equation)
+            for equation in reversed(self._equations)
+            if equation.primitive.name not in SILENT
+        ]
         return Checks(self._jaxpr, found[::-1], self._told)
 
     def _checked(self, equation: Any) -> CheckedEquation:
         name = equation.primitive.name
         called = called_jaxpr(equation)
         if called is not None:
-            body = checks_of(called.jaxpr, self._are_told(equation), self._are_used(equation))
+            used = [each in self._used for each in equation.outvars]
+            body = checks_of(called.jaxpr, self._are_told(equation), used)
             self._tell(equation.invars, body.told)
             return CheckedEquation(equation, (), (body,))
         bodies = self._bodies[name](equation) if name in self._bodies else ()
@@ -135,8 +134,8 @@ class _Search:
         return CheckedEquation(equation, self._search.check(op_of(equation)))
 
     def _condition(self, equation: Any) -> Sequence[Checks]:
-        told, used = self._are_told(equation), self._are_used(equation)
-        bodies = [checks_of(each.jaxpr, told, used) for each in equation.params["branches"]]
+        told = self._are_told(equation)
+        bodies = [checks_of(each.jaxpr, told) for each in equation.params["branches"]]
         in_all = [all(each) for each in zip(*(body.told for body in bodies), strict=True)]
         self._tell(equation.invars[1:], in_all)
         return bodies
@@ -144,8 +143,7 @@ class _Search:
     def _scan(self, equation: Any) -> Sequence[Checks]:
         constants, count = scan_counts(equation.params)
         jaxpr = equation.params["jaxpr"].jaxpr
-        told, used = self._are_told(equation), self._are_used(equation)
-        body = _again(jaxpr, constants, count, told, [True] * count + used[count:])
+        body = _again(jaxpr, constants, count, self._are_told(equation))
         if equation.params["length"]:
             self._tell(equation.invars, body.told)
         return (body,)
@@ -153,8 +151,8 @@ class _Search:
     def _while(self, equation: Any) -> Sequence[Checks]:
         tests, own = equation.params["cond_nconsts"], equation.params["body_nconsts"]
         told = self._are_told(equation)
-        test = checks_of(equation.params["cond_jaxpr"].jaxpr, [False], [True])
-        body = _again(equation.params["body_jaxpr"].jaxpr, own, len(told), told, [True] * len(told))
+        test = checks_of(equation.params["cond_jaxpr"].jaxpr, [False])
+        body = _again(equation.params["body_jaxpr"].jaxpr, own, len(told), told)
         # It may be done not once: the carry is then what is returned, and the rest isn't used.
         going = equation.invars[tests + own :]
         both = [a and b for a, b in zip(told, body.told[own:], strict=True)]
@@ -169,29 +167,23 @@ class _Search:
         if has_shard_map(jaxpr):  # of its mesh the inner one has only a part
             return ()
         # What it returns may be that of one device, of which others may have another.
-        count = len(jaxpr.outvars)
-        body = checks_of(jaxpr, [False] * count, [True] * count)
+        body = checks_of(jaxpr, [False] * len(jaxpr.outvars))
         self._tell(equation.invars, body.told)
         return (body,)
 
     def _are_told(self, equation: Any) -> list[bool]:
         return [each in self._told for each in equation.outvars]
 
-    def _are_used(self, equation: Any) -> list[bool]:
-        return [each in self._used for each in equation.outvars]
-
     def _tell(self, operands: Sequence[Any], told: Sequence[bool]) -> None:
         self._told |= _chosen(operands, told)
 
 
-def _again(
-    jaxpr: Any, constants: int, count: int, told: Sequence[bool], used: Sequence[bool]
-) -> Checks:
+def _again(jaxpr: Any, constants: int, count: int, told: Sequence[bool]) -> Checks:
     """The body of a loop: what goes round is told of where both who has it in the end tells of it,
     and the next iteration."""
     told = list(told)
     while True:
-        body = checks_of(jaxpr, told, used)
+        body = checks_of(jaxpr, told)
         both = [
             a and b for a, b in zip(told, body.told[constants : constants + count], strict=False)
         ]

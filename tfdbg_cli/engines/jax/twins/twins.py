@@ -65,7 +65,7 @@ class Twin:
             self.refuse(why)
             return None
         told = [is_inexact(each.aval) for each in jaxpr.outvars]
-        checks = checks_of(jaxpr, told, [True] * len(told))
+        checks = checks_of(jaxpr, told)
         if not checks.are_needed and not checks.inputs:  # all that is bad shows in what it returns
             self._is_made.set()
             return None

@@ -16,7 +16,7 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.clock import Clock
-from tfdbg_cli.engines.kit.levels import CHECKED, FULL, CaptureLevel
+from tfdbg_cli.engines.kit.levels import CHECKED, FULL, ONLY_BAD, CaptureLevel
 from tfdbg_cli.engines.kit.spill import SizeWarning
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take, user_frames, variables
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
@@ -167,10 +167,7 @@ class ValuesLevel(CaptureLevel):
                         del self._known[id(tensor)]
                     self._slots.put(each)
             self._dump.lists_only_bad = True
-            self._dump.warnings.append(
-                "Ops were recorded without values: only the first bad tensors and their "
-                "inputs have values."
-            )
+            self._dump.kept = ONLY_BAD
 
     def _name(self, tensors: Sequence[Any]) -> None:
         """Note what the user calls tensors that nothing in the run has made."""

@@ -21,6 +21,7 @@ COMMON = EngineTraits(
             "TensorFlow: whether debugged runs fetch only what can't be computed a second time.",
         ),
     ),
+    layers=frozenset(["keras", "tf_keras", "tf_slim"]),
     files="tfdbg_cli.engines.tensorflow.shared.gfile:files_at",
     op_roles=OpRoles(
         placing=frozenset(
@@ -64,6 +65,7 @@ COMMON = EngineTraits(
             cast="Cast",
             linear="AddN BatchMatMul BatchMatMulV2 BatchMatMulV3 Conv2D Conv3D Cumsum "
             "DepthwiseConv2dNative Einsum MatMul UnsortedSegmentSum",
+            scale="Abs ComplexAbs LeakyRelu Selu",
             sum="Sum",
             max="Max",
             norm="EuclideanNorm L2Loss",

@@ -88,6 +88,10 @@ class Border:
         return found if found is not None and version_of(found) == self.version else None
 
 
+# In the place of modules that are no longer held.
+_GONE = torch.nn.Module()
+
+
 class ModuleCall:
     """One call of a module by the program's own code, or by a module that wraps it.
 
@@ -178,6 +182,10 @@ class ModuleCall:
         found = {id(tensor) for tensor, version in self.tensors if version_of(tensor) != version}
         self.written = {key: copy for key, copy in self.written.items() if key in found}
         return bool(found)
+
+    def release(self) -> None:
+        """Hold no module any longer: the program may drop it while the dump is still there."""
+        self.module, self.arguments, self.start = _GONE, None, None
 
     def forget(self) -> None:
         """Keep no tensor any longer: hooks of autograd nodes may keep this."""

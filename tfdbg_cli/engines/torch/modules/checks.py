@@ -37,7 +37,6 @@ __all__ = [
     "unseen",
 ]
 
-_MOST_NAMED = 3
 # What is kept of what isn't looked at, in bytes each: no more than it costs to look at that.
 _SMALL = 1 << 16
 _MOST_KEPT = 100
@@ -96,12 +95,6 @@ class Words:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-
-    def summary(self, found: Sequence[Found]) -> str:
-        """The first few in words."""
-        texts = list(dict.fromkeys(self.describe(*item) for item in found))
-        more = len(texts) - _MOST_NAMED
-        return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
     def describe(self, event: Event, slot: int) -> str:
         """What was bad: the same in each run."""

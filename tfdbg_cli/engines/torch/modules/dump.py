@@ -15,7 +15,6 @@ from tfdbg_cli.dumps.dump import Datum, RunInfo
 from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.torch.modules.calls import Border, Inside, ModuleCall
 from tfdbg_cli.engines.torch.modules.dump_parts import KeptTensor, renamed_node
@@ -256,7 +255,7 @@ class ModulesDump(MemoryDump):
             kind,
             sources,
             attributes={"_module": f"{name} ({kind})", "_watched": "at its borders"},
-            frames=functools.partial(_frames, call),
+            frames=call.stack.frames,
         )
 
     def _free(self, name: str) -> str:
@@ -380,7 +379,7 @@ class ModulesDump(MemoryDump):
                     "Gradient",
                     filter(None, dict.fromkeys(self._gradient_sources(border))),
                     attributes={"_grad_of": source},
-                    frames=functools.partial(_frames, border.call),
+                    frames=border.call.stack.frames,
                 )
 
     def _add_node(self, node: OutsideNode) -> None:
@@ -516,7 +515,3 @@ class ModulesDump(MemoryDump):
         self._keep(name, slot, tensor, version_of(tensor), when)
         self._suspects.add(f"{name}:{slot}")
         self._results[f"{name}:{slot}"] = True
-
-
-def _frames(call: ModuleCall) -> tuple[Frame, ...]:
-    return call.stack.frames()

@@ -573,10 +573,15 @@ class ModulesLevel(CaptureLevel):
     def close(self) -> None:
         if not self._is_told:  # else the dump has what is kept
             self._forget()
+        for call in self._calls:
+            call.release()
 
     def _count(self) -> str:
         ops = self._outside.recorder.op_count
-        return f"{len(self._calls)} module calls" + (f", {ops} ops outside" if ops else "")
+        calls = "1 module call" if len(self._calls) == 1 else f"{len(self._calls)} module calls"
+        if not ops:
+            return calls
+        return f"{calls}, {ops} {'op' if ops == 1 else 'ops'} outside of modules"
 
     def _passes(self, dump: MemoryDump) -> bool:
         if self.watch.predicate is None or dump.suspects is None:
@@ -611,22 +616,21 @@ class ModulesLevel(CaptureLevel):
         )
         self._is_told = True
         dump = ModulesDump(seen, part, outside.dump is not None, [*self._search.replays])
-        dump.warnings += self._notes(outside)
+        dump.kept = self._words_of_kept()
+        dump.warnings += self._notes()
         return dump
 
-    def _notes(self, outside: Capture) -> Iterable[str]:
+    def _words_of_kept(self) -> str:
         again = ", ".join(
             dict.fromkeys(
                 [self._words.label(each.call.chain) for each in self._search.replays]
                 + ["the update"] * bool(self._remade)
             )
         )
-        said = f"{self._count()} watched"
-        if again:
-            said += f"; {again} done again op by op"
-        if self._found:
-            said += f" (bad: {self._words.summary(self._found)})"
-        yield f"{said}."
+        said = f"Watched: {self._count()}" + (f"; replayed op by op: {again}" if again else "")
+        return f"{said} (`run` keeps the values of all ops)."
+
+    def _notes(self) -> Iterable[str]:
         for replay in self._search.replays:
             if replay.differs:
                 label = self._words.label(replay.call.chain)

@@ -17,7 +17,7 @@ from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.kit.levels import CHECKED, CaptureLevel
+from tfdbg_cli.engines.kit.levels import CHECKED, ONLY_BAD, CaptureLevel
 from tfdbg_cli.engines.torch.around.surrounding import Around, Given
 from tfdbg_cli.engines.torch.record.fast_steps import FastStep
 from tfdbg_cli.engines.torch.record.holding import Held
@@ -283,10 +283,7 @@ class RecordingLevel(CaptureLevel):
                 for record, slot in self._checks.bad()
                 if record.is_adopted
             )
-            dump.warnings.append(
-                "Ops were recorded without values: only the first bad tensors and their "
-                "inputs have values."
-            )
+            dump.kept = ONLY_BAD
         if error is None:
             passes = bool(bad)
             if bad and dump is not None and self._kept:

@@ -35,7 +35,7 @@ class Describer:
         self.raw: list[OpRecord] = []
         self._contexts = contexts
         self._trouble = trouble
-        self._numbering = Numbering()
+        self._numbering = Numbering(keeps_underscores=True)  # as parameters do
         self._done = 0
         # Before which record something happened to names: records that are named anew, or, with
         # `None`, that all names are free again.
@@ -79,7 +79,7 @@ class Describer:
             except Exception as error:
                 self._trouble(error)
             finally:  # whatever a signal handler raises: each has a name
-                record.base = record.base or record.op_type
+                record.base = record.base or record.op_type.lstrip("_") or "op"
                 record.name = self._numbering.name(record.base)
 
     def _rename(self, records: Sequence[OpRecord] | None) -> None:
@@ -103,7 +103,7 @@ class Describer:
                 record.owner = _text(record.owner_of)
                 if record.owner:
                     record.prefix = f"{record.prefix}{record.owner}/"
-            record.base = record.prefix + record.op_type
+            record.base = (record.prefix + record.op_type).lstrip("_") or "op"
         elif is_written(record):
             describe_written(record)
 
