@@ -194,7 +194,7 @@ def test_what_begins_in_a_module_is_found_there(inner, name, programs, tmp_path)
     if name == "origin_of_nonfinite":
         assert all_bad(done) == all_bad(exact) != [], done.out
     assert frames(done) == frames(exact) != []
-    assert "; Net done again op by op (bad: " in done.out, done.out
+    assert "; Net replayed op by op (bad: " in done.out, done.out
     number = re.compile(r"run-end: training run #(\d+)")
     assert number.findall(done.out) == number.findall(exact.out)
 
@@ -228,7 +228,7 @@ for step in range(7):
 def test_an_update_that_makes_it_is_told(programs, left):
     done = watched(programs, LOOPS, "bad_update")
     assert lines_left(done) == [left["bad_update"]]
-    assert "; the update done again op by op (bad: new value of fc1.weight," in done.out
+    assert "; the update replayed op by op (bad: new value of fc1.weight," in done.out
     exact = watched(programs, LOOPS, "bad_update", level="values")
     assert first_bad(done) == first_bad(exact)
     assert " optimizer/Adam/fc1.weight/" in first_bad(done)
@@ -291,9 +291,9 @@ def test_what_cannot_be_done_again_is_told_and_the_next_runs_are_watched_op_by_o
     else:
         assert "inner" in done.out
     if inner == "overwritten":  # the model as a whole was done again
-        assert "Net done again op by op" in done.out and first_bad(done) == "nan inner/mul_:0"
+        assert "Net replayed op by op" in done.out and first_bad(done) == "nan inner/mul_:0"
         return
-    assert re.search(rf"Not done again: inner: {why}", done.out), done.out
+    assert re.search(rf"Not replayed: inner: {why}", done.out), done.out
     second = done.out.split("--- run-end: ")[2]
     assert re.search(rf"^Level: +op records .*inner: {why}", second, re.MULTILINE), second
 
@@ -305,7 +305,7 @@ def test_a_model_is_done_again_where_nothing_inside_of_it_was_kept(programs, tmp
     options = [part for command in commands for part in ("-c", command)]
     limit = ("--dump-limit", "500")
     done = programs.debugged("--batch", "--engine", "torch", *limit, *options, path)
-    assert "Net done again op by op" in done.out
+    assert "Net replayed op by op" in done.out
     assert first_bad(done) == "-inf inner/log:0"
     assert lines_left(done) == lines_left(programs.plain(path))
 

@@ -576,7 +576,8 @@ class ModulesLevel(CaptureLevel):
 
     def _count(self) -> str:
         ops = self._outside.recorder.op_count
-        return f"{len(self._calls)} module calls" + (f", {ops} ops outside" if ops else "")
+        calls = "1 module call" if len(self._calls) == 1 else f"{len(self._calls)} module calls"
+        return calls + (f", {ops} {'op' if ops == 1 else 'ops'} outside of them" if ops else "")
 
     def _passes(self, dump: MemoryDump) -> bool:
         if self.watch.predicate is None or dump.suspects is None:
@@ -623,20 +624,20 @@ class ModulesLevel(CaptureLevel):
         )
         said = f"{self._count()} watched"
         if again:
-            said += f"; {again} done again op by op"
+            said += f"; {again} replayed op by op"
         if self._found:
             said += f" (bad: {self._words.summary(self._found)})"
         yield f"{said}."
         for replay in self._search.replays:
             if replay.differs:
                 label = self._words.label(replay.call.chain)
-                yield f"{label} returned something else the second time."
+                yield f"The replay of {label} returned something else."
         yield from self._said
         if self._found and all(event.kind == UPDATED for event, _ in self._found):
             yield "The update made it: everything before was clean."
         passed = any(replay.passed for replay in self._search.replays)
         if self._search.refusals and (self._is_refused or not passed):
-            yield f"Not done again: {self._search.refusals[0]}. The next runs are watched op by op."
+            yield f"Not replayed: {self._search.refusals[0]}. The next runs are watched op by op."
 
 
 def _passed(reference: weakref.ref[ModulesLevel], node: OutsideNode, gradients: Any) -> None:
