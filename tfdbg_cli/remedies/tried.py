@@ -271,7 +271,7 @@ def _then(
         return f"clean up to {gone}"
     if later_phase(nodes, outcome.unknown) == "backward":
         return f"clean to the loss; gradients clean up to {outcome.unknown}"
-    return f"clean to the loss, up to {gone}"
+    return f"clean to the loss and on to {gone}"
 
 
 def _is_up_to_update(nodes: Mapping[str, Node], outcome: Outcome) -> bool:

@@ -269,7 +269,7 @@ REFUSED = {
         """
         next(COUNT)
         return x * (float("nan") if next(COUNT) == 5 else 1.0)""",
-        "it was good the second time",
+        "the replay was clean",
     ),
 }
 

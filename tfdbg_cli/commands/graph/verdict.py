@@ -194,7 +194,8 @@ class _Verdict:
         texts = textwrap.dedent("\n".join(each.expandtabs() for each in around)).split("\n")
         for number, text in enumerate(texts, first):
             if number == frame.line:
-                yield line(("  > ", "error"), f"{number:{width}}  ", (text, "bold"))
+                # The number has the role of sources, so `wrapped` leaves the line whole.
+                yield line(("  > ", "error"), (f"{number:{width}}  ", "source"), (text, "bold"))
             else:
                 yield line(f"    {number:{width}}  ", (text, "source"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.common.traits import traits_of
 from tfdbg_cli.dumps.dump import Datum, Dump
 
@@ -51,5 +52,5 @@ def without_unlisted(dump: Dump, data: Sequence[Datum]) -> Sequence[Datum]:
 def _is_integer(datum: Datum) -> bool:
     try:
         return datum.dtype.startswith(("int", "uint"))
-    except Exception:  # a damaged file: the list says so in the tensor's row
+    except DumpError:  # the list says so in the tensor's row
         return False

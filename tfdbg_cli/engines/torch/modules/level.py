@@ -419,7 +419,7 @@ class ModulesLevel(CaptureLevel):
             for find in find_again:
                 find()
             if not is_same:
-                self._said.append(f"{kind}.step() gave something else the second time.")
+                self._said.append(f"The replay of {kind}.step() returned something else.")
             self._remade = start.parameters
         except ReplayRefusal as refusal:
             self._search.refusals.append(f"{kind}.step(): {refusal}")
