@@ -158,7 +158,7 @@ def test_keys_on_the_table_write_what_can_be_scripted(inputs):
         written("name", "hide")
     assert inputs.lines(written("name", "freeze"))[1].startswith("Node")
     tree = inputs.document("li -r next -o health")
-    with pytest.raises(UserError, match="order of its own"):
+    with pytest.raises(UserError, match="can't be sorted"):
         tree.table_command(3, "health", "sort")
 
 

@@ -90,7 +90,7 @@ class TriedRemedy:
         node = node_name_of(name)
         if node in outcome.left:
             of = "" if node == outcome.unknown else f"depends on {outcome.unknown}, which "
-            raise CannotRedo(f"{name} {of}wasn't computed again: {outcome.why}")
+            raise CannotRedo(f"{name} {of}wasn't recomputed: {outcome.why}")
         return outcome.values.get(name)
 
     def record(self) -> dict[str, Any]:
