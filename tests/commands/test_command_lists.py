@@ -208,6 +208,43 @@ def test_the_warnings_of_the_dump_and_an_empty_one():
     assert "This run dumped nothing." in lines
 
 
+def test_constants_and_what_is_computed_from_shapes_are_left_out_on_tensorflow_2():
+    whole = np.array([2], np.int32)
+    made = [
+        ("x", "Placeholder", [], np.ones(2, np.float32)),
+        ("shape", "Shape", ["x"], whole),
+        ("one", "Const", [], whole),
+        ("rows", "StridedSlice", ["shape", "one"], whole),
+        ("packed", "Pack", ["rows", "one"], whole),
+        ("doubled", "AddV2", ["packed", "one"], whole),
+        ("flat", "Reshape", ["x", "packed"], np.ones(2, np.float32)),
+        ("ids", "RandomUniformInt", ["packed", "one"], whole),
+        ("next", "AddV2", ["ids", "one"], whole),
+        ("best", "ArgMax", ["x", "one"], whole),
+        ("zeros", "Fill", ["packed", "half"], np.ones(2, np.float32)),
+    ]
+    graph = Graph([Node(name, op, tuple(f"{each}:0" for each in i)) for name, op, i, _ in made])
+    dump = MemoryDump(graph, run_info=RunInfo(engine="tensorflow2"))
+    for time, (name, _, _, value) in enumerate(made):
+        dump.add(name, 0, value, timestamp=time)
+    shell = Shell(dump)
+    assert shell.tensors("lt") == ["x:0", "ids:0", "next:0", "best:0", "zeros:0"]
+    assert shell.lines("lt")[0].endswith("(6 constants, shapes and views hidden)")
+    assert shell.tensors("lt --views") == [f"{name}:0" for name, *_ in made]
+    assert shell.tensors("lt -n packed") == ["packed:0"]
+    # A filter finds all of them.
+    shell.filters.add("any", lambda datum, tensor: True)
+    assert len(shell.tensors("lt -f any")) == len(made)
+
+
+def test_a_long_warning_is_broken_where_the_window_ends():
+    dump = MemoryDump()
+    dump.warnings.append("word " * 60)
+    lines = Shell(dump).lines("lt", 80)
+    assert max(map(len, lines)) <= 80
+    assert sum(text.count("word") for text in lines) == 60
+
+
 def test_notes_of_the_session_are_shown(dump):
     shell = Shell(dump, notes=["The dump is kept in /somewhere."])
     assert shell.lines("lt")[0] == "The dump is kept in /somewhere."

@@ -43,7 +43,7 @@ def test_what_makes_no_map_is_one_line(shell):
     assert "go with --map" in shell.error("pt big:0 --multiples")
     assert "go with --map" in shell.error("pt big:0 --axes 0,1")
     for axes in ("0", "0,0", "0,5", "a,b", "0,1,2"):
-        assert "no two dimensions" in shell.error(f"pt big:0 --map --axes {axes}")
+        assert "not two dimensions" in shell.error(f"pt big:0 --map --axes {axes}")
     assert "rows: axis 1, columns: axis 0" in shell.text("pt big:0 --map --axes=-1,0")
     assert "one picture" in shell.error("pt big:0 --map --multiples")
     assert "go with --map" in shell.error("pt big:0 --cells max")

@@ -339,7 +339,7 @@ def live(tracks=None):
     ("command", "told"),
     [
         ("track 1+1", "names no tensor"),
-        ('track "`a:0`.mean("', "no expression of Python"),
+        ('track "`a:0`.mean("', "not a Python expression"),
         ("track `a", "A backtick isn't closed"),
         ("track --norms `a`", "takes no expression"),
         ("track -d loss", "is not followed"),

@@ -17,6 +17,7 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_info import RunInfo
+from tfdbg_cli.dumps.sources import Frame, Sources
 
 _PROGRAM = """
 import numpy as np
@@ -197,3 +198,16 @@ def test_a_number_that_divides_is_no_norm():
     dump.add("made", 0, np.float32(np.inf), timestamp=3)
     dump.set_run_info(RunInfo(engine="torch", results={"made:0": True}))
     assert reason_of(Shell(dump).text("why")) == "a division by 0"
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_lines_of_the_source_stay_whole_in_a_narrow_window(tmp_path, width):
+    long = "made = log(" + " + ".join(["number"] * 12) + ")"
+    frame = Frame("program.py", 2, "f", long)
+    graph = Graph([Node("x", "Placeholder"), Node("made", "Log", ("x:0",), frames=(frame,))])
+    sources = Sources({"program.py": f"before = 1\n{long}\n{long}\n"}, live=False)
+    dump = MemoryDump(graph, sources, RunInfo(engine="torch", fetches=["made:0"]))
+    dump.add("x", 0, np.array([1.0, 0.0], np.float32), timestamp=1)
+    dump.add("made", 0, np.array([0.0, -np.inf], np.float32), timestamp=2)
+    lines = Shell(dump).lines("why", width)
+    assert [text for text in lines if "made = log" in text] == [f"  > 2  {long}", f"    3  {long}"]

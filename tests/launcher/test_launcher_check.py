@@ -140,6 +140,25 @@ def test_what_other_programs_read(runner, program):
     assert (suite.get("tests"), suite.get("failures")) == ("1", "0")
 
 
+@pytest.mark.parametrize("text", [PROGRAM, pytest.param(TORCH, marks=pytest.mark.torch)])
+def test_the_check_the_log_and_why_write_the_same_structure(runner, text):
+    script = runner.write("same.py", text)
+    files = [runner.folder / name for name in ("check.json", "why.json", "log.json")]
+    options = ("--dump-root", runner.folder / "dumps", "--check-output", files[0])
+    check = ("--check", "origin_of_nonfinite", "--check-format", "json", *options)
+    look = ("--batch", "-c", "run -f", "-c", f"why --json > {files[1]}", "--log", files[2])
+    for way in (check, look):
+        runner.forked(("torch._dynamo",), "-m", "tfdbg_cli", *way, script)
+    by_check, by_why, by_log = (json.loads(file.read_text()) for file in files)
+    (by_check,) = by_check["findings"]
+    assert (by_log.pop("stop"), bool(by_log.pop("time"))) == ("filter", True)
+    assert by_check.pop("dump").startswith(str(runner.folder))
+    assert by_log.pop("dump") == by_why.pop("dump") == ""
+    for each in (by_check, by_why, by_log):
+        assert isinstance(each.pop("fixes"), list)  # how far they were tried is a matter of time
+    assert by_check == by_why == by_log
+
+
 def test_an_output_that_a_full_disk_does_not_take_is_told_once(runner):
     text = PROGRAM.replace("with tf.", "setrlimit(RLIMIT_FSIZE, (100, 100))\nwith tf.")
     script = runner.write("full.py", f"from resource import RLIMIT_FSIZE, setrlimit\n{text}")
@@ -168,6 +187,7 @@ def test_github_shows_the_line(runner, program):
     [
         ("--check has_inf", "Did you mean has_inf_or_nan?"),
         ("--check ,", "--check needs a filter"),
+        ("--check --check-only", "--check needs a filter"),
         ("--check-only", "--check-only needs --check"),
         ("--check dead -c run", "leave out -c"),
         ("--check dead --check-format json", "--check-output"),

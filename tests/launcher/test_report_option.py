@@ -79,7 +79,7 @@ def test_a_full_disk_is_one_line(runner, program):
     assert done.status == 3
     (note,) = done.notes
     assert note == (
-        "tfdbg: there is no report of this stop: /dev/full can't be written: "
+        "tfdbg: the report of this stop can't be written: /dev/full can't be written: "
         "No space left on device."
     )
     assert "It began in [Log] y:0" in done.stdout
@@ -96,7 +96,7 @@ def test_a_folder_that_has_gone_is_one_line(runner, program):
     done = runner.python("-m", "tfdbg_cli", "--batch", "--report", "pages/x.html", *HIT, program)
     assert done.status == 0
     (note,) = done.notes
-    assert re.search(r"there is no report of this stop: .*x.html can't be written", note)
+    assert re.search(r"the report of this stop can't be written: .*x.html can't be written", note)
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_without_the_program_the_ranges_are_told(tmp_path):
     )
     assert "the program is gone" in done.stdout
     assert "100.0 %" in done.stdout
-    assert "can't be computed again" in done.stdout + done.stderr
+    assert "can't be recomputed" in done.stdout + done.stderr
     assert not (tmp_path / "x.json").exists()
 
 

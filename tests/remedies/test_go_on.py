@@ -127,7 +127,7 @@ REFUSED = {
             return jax.lax.fori_loop(0, 3, lambda at, y: y + at, jnp.log(x))
         print(score(jnp.zeros(3)))
         """,
-        r"The program can't go on with this: \S+ depends on \S+, which wasn't computed again: ",
+        r"The program can't go on with this: \S+ depends on \S+, which wasn't recomputed: ",
     ),
 }
 _MARKS = {

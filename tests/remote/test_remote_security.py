@@ -144,7 +144,7 @@ def test_a_client_tells_a_stranger_from_the_program(job: Start) -> None:
 
         thread = threading.Thread(target=pretend)
         thread.start()
-        with pytest.raises(UserError, match="doesn't know the token"):
+        with pytest.raises(UserError, match="has another token"):
             Connection(address, token)
         thread.join(10)
     assert len(heard[0]) == 71

@@ -175,7 +175,9 @@ class EngineTraits:
             `dumps.remote.systems`), if `package` is installed; empty: it knows no addresses.
         has_norms: norms of gradients and parameters can be followed over its runs.
         has_debug_ops: its runs have debug ops, and several values of a tensor are dumps of it.
-        unlisted: op types that lists leave out, as views are: constants, shapes.
+        unlisted: op types that lists leave out, as views are: those that only reshape.
+        constants: op types of constants and shapes. Lists leave them out as well, and the integers
+            that are computed of them alone.
         detours: modules whose functions call ours, only to be called by those a second time.
         spelling: how programs write a change of an argument ``{x}``: ``low`` and ``high`` keep it
             at a number ``{0}`` or on one side of it, ``between`` between two, ``add`` adds one,
@@ -198,6 +200,7 @@ class EngineTraits:
     has_norms: bool = False
     has_debug_ops: bool = False
     unlisted: frozenset[str] = frozenset()
+    constants: frozenset[str] = frozenset()
     detours: frozenset[str] = frozenset()
     spelling: Mapping[str, str] = field(default_factory=dict)
     keeping: str = ""

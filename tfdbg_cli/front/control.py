@@ -196,7 +196,7 @@ def catch_signal(number: int) -> None:
     """
     name = signal.Signals(number).name
     if signal.getsignal(number) not in (signal.SIG_DFL, _signalled):
-        raise UserError(f"The program has a handler for {name} of its own.", "Use another signal.")
+        raise UserError(f"The program handles {name} itself.", "Use another signal.")
     try:
         signal.signal(number, _signalled)
     except (ValueError, OSError) as error:

@@ -69,8 +69,10 @@ def check_options(
         raise UserError("--check-format says what --check-output FILE gets.")
     from tfdbg_cli.sessions.debugger.gate import GateOptions
 
+    # Without a name, `Gate` says which to give; an option is none.
+    names = [] if options.check.startswith("-") else options.check.split(",")
     return GateOptions(
-        tuple(filter(None, (name.strip() for name in options.check.split(",")))),
+        tuple(filter(None, (name.strip() for name in names))),
         after=options.after,
         goes_on=options.check_only,
         format=options.check_format,

@@ -39,13 +39,13 @@ def pytest_addoption(parser: Any) -> None:
         "--tfdbg",
         action="store_true",
         help="open the debugger at such a run, before the test fails; without --tfdbg-check,"
-        " the filter is has_inf_or_nan",
+        " the filter is origin_of_nonfinite",
     )
     group.addoption(
         "--tfdbg-check",
         metavar="FILTER[,...]",
         help="fail each test at the first run (a training step, a model's call, a Session.run) in"
-        " which a tensor passes one of these filters: has_inf_or_nan, origin_of_nonfinite, ...",
+        " which a tensor passes one of these filters: origin_of_nonfinite, has_inf_or_nan, ...",
     )
 
 
@@ -97,15 +97,17 @@ def _checking(item: Any) -> Iterator[None]:
 
 def _wanted(item: Any) -> _Wanted | None:
     asked = item.config.getoption("tfdbg_check") or ""
-    if not asked and item.config.getoption("tfdbg"):
-        asked = "has_inf_or_nan"
-    allow = ""
     mark = item.get_closest_marker("tfdbg")
+    if not asked and (mark is not None or item.config.getoption("tfdbg")):
+        from tfdbg_cli.filters.builtin import RECOMMENDED
+
+        asked = RECOMMENDED
+    allow = ""
     if mark is not None:
         unknown = {*mark.kwargs} - {"check", "allow"}
         if unknown or mark.args:
             raise pytest.UsageError("tfdbg takes check=FILTERS and allow=REGEX.")
-        asked = mark.kwargs.get("check", asked or "has_inf_or_nan")
+        asked = mark.kwargs.get("check", asked)
         allow = mark.kwargs.get("allow", "")
     filters = tuple(name.strip() for name in asked.split(",") if name.strip())
     return _Wanted(filters, allow) if filters else None

@@ -263,4 +263,4 @@ def introduce(connected: socket.socket, token: str) -> None:
     except LostError:
         raise UserError("The program refused the token.", "Is this its token file?") from None
     if not hmac.compare_digest(code, _code(token, b"program", theirs + ours)):
-        raise UserError("The program that listens there doesn't know the token: it is another one.")
+        raise UserError("The program that listens there has another token.")

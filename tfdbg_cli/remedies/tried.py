@@ -90,7 +90,7 @@ class TriedRemedy:
         node = node_name_of(name)
         if node in outcome.left:
             of = "" if node == outcome.unknown else f"depends on {outcome.unknown}, which "
-            raise CannotRedo(f"{name} {of}wasn't computed again: {outcome.why}")
+            raise CannotRedo(f"{name} {of}wasn't recomputed: {outcome.why}")
         return outcome.values.get(name)
 
     def record(self) -> dict[str, Any]:
@@ -271,7 +271,7 @@ def _then(
         return f"clean up to {gone}"
     if later_phase(nodes, outcome.unknown) == "backward":
         return f"clean to the loss; gradients clean up to {outcome.unknown}"
-    return f"clean to the loss, up to {gone}"
+    return f"clean to the loss and on to {gone}"
 
 
 def _is_up_to_update(nodes: Mapping[str, Node], outcome: Outcome) -> bool:

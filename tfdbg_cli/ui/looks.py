@@ -288,7 +288,7 @@ MONO = {
     "comment": "",
     "definition": "bold",
     "builtin": "",
-    "source": "bold",
+    "source": "",
     "title-start": "standout bold",
     "title-end": "standout",
     "title-error": "standout bold underline",

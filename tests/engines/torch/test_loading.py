@@ -91,7 +91,7 @@ def test_what_is_not_read_twice_is_said(both: Both, change: str, why: str) -> No
     out = both.compare(
         path, "config set level modules", "run -f has_inf_or_nan", "run -f has_inf_or_nan"
     )
-    assert "Not done again: the batch of the data loader" in out
+    assert "Not replayed: the batch of the data loader" in out
     assert why in out
 
 

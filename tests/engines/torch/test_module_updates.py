@@ -42,7 +42,7 @@ def test_a_step_that_does_something_else_as_well_isnt_made_twice(name, programs,
     found = [(tmp_path / each / "steps") for each in ("plain", "watched")]
     if name == "writes":
         assert found[0].read_text() == found[1].read_text() == "xxxx"
-    assert re.search(rf"Not done again: \w+\.step\(\): {REFUSED[name]}", done.out), done.out
+    assert re.search(rf"Not replayed: \w+\.step\(\): {REFUSED[name]}", done.out), done.out
     assert f"{STEPS.name}:" in line_of(done), done.out  # where the step was called
     assert re.search(r"From: +\[Gradient\] gradients/0.weight:0 .* clean", done.out), done.out
 

@@ -53,8 +53,8 @@ def _fix(context: Context, arguments: argparse.Namespace) -> Result:
         raise UserError("Which remedy?", "fix lists them: fix 1 --go, fix 1 --apply FILE.")
     if dump.redo is None:
         raise UserError(
-            "The run can't be computed again: the program that ran it is gone, or its engine can't "
-            "do single ops again.",
+            "The run can't be recomputed: the program that ran it is gone, or its engine can't "
+            "recompute single ops.",
             "Use fix at the stop of run -f.",
         )
     found = tried(dump, begin, _SECONDS)
@@ -262,23 +262,23 @@ COMMANDS = (
             ),
             Argument(
                 ("--go",),
-                "let the program go on with the results that the run has with this remedy, and "
-                "wait for the next bad tensor as run -f does",
+                "let the program go on with the results that this remedy gives, and wait for the "
+                "next bad tensor as run -f does",
             ),
             JSON_ARGUMENT,
         ),
         modes=TENSOR_MODES,
         examples=(
-            ("fix", "all remedies for the current tensor, with what came of each"),
+            ("fix", "all remedies for the current tensor, and the result of each"),
             ("fix 1", "the first one: its tensors, and the change of the line"),
             ("fix 1 --apply clamp.patch", "the change as a file for patch -p1"),
             ("fix 1 --go", "the program goes on as if its line had been changed in this run"),
         ),
-        details="Each remedy is tried on copies of the recorded values, by the framework's own "
-        "ops: the changed op, then all that read it, gradients and updates included. The program "
-        "and its files don't change; --go alone gives the program other results of this run, where "
-        "it gets them at the run's end: from functions of JAX, sessions and ONNX Runtime. What "
-        "couldn't be computed again is named; config set level values keeps the values that are "
-        "needed.",
+        details="fix tries each remedy on copies of the recorded values, with the framework's own "
+        "ops: it recomputes the changed op and every op that depends on it, gradients and updates "
+        "included. The program and its files don't change. Only --go gives the program other "
+        "results of this run, if it gets them at the run's end: from functions of JAX, sessions "
+        "and ONNX Runtime. fix names the ops that it can't recompute; config set level values "
+        "keeps the values that they need.",
     ),
 )

@@ -311,7 +311,7 @@ def _commanded(
             "The node column can't be hidden.", "! keeps it in sight, -o names the columns."
         )
     if verb in ("sort", "sort-down", "turn") and not written.sorts:
-        raise UserError("A tree has an order of its own.", "Without -r and -d it can be sorted.")
+        raise UserError("A tree can't be sorted.", "Leave out -r and -d to sort the list.")
     if verb == "turn" and not written.sort_by:
         return written.sorted("name", True)
     return ask(number, column, verb)

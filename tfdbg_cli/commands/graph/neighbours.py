@@ -215,7 +215,7 @@ def _written(
     """The table as a command line."""
     is_tree = arguments.recursive or arguments.depth is not None
     if is_tree and (arguments.sort_by or arguments.reverse):
-        raise UserError("A tree has an order of its own.", "Without -r and -d it can be sorted.")
+        raise UserError("A tree can't be sorted.", "Leave out -r and -d to sort the list.")
     return ListCommand(
         f"{'lo' if outputs else 'li'} {quoted(name)}",
         {"-d": str(arguments.depth or "")},

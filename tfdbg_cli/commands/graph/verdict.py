@@ -194,7 +194,8 @@ class _Verdict:
         texts = textwrap.dedent("\n".join(each.expandtabs() for each in around)).split("\n")
         for number, text in enumerate(texts, first):
             if number == frame.line:
-                yield line(("  > ", "error"), f"{number:{width}}  ", (text, "bold"))
+                # The number has the role of sources, so `wrapped` leaves the line whole.
+                yield line(("  > ", "error"), (f"{number:{width}}  ", "source"), (text, "bold"))
             else:
                 yield line(f"    {number:{width}}  ", (text, "source"))
         inner = model_frame((forward or node).frames or ())
@@ -267,8 +268,10 @@ class _Verdict:
                 parts.append(self._health.name(datum))
         if not parts:
             numbers = [each for each in taken if each.shape == ()][:_MOST_ENDS]
-            tensors = "1 tensor" if len(taken) == 1 else f"{len(taken)} tensors"
-            parts = [Span(f"{tensors}, {'among them' if numbers else 'the last'} ")]
+            if len(taken) > 1:
+                parts.append(
+                    Span(f"{len(taken)} tensors, {'among them' if numbers else 'the last'} ")
+                )
             for at, datum in enumerate(numbers or taken[-1:]):
                 parts += [Span(", " if at else ""), self._health.name(datum)]
         yield line((head, "bold"), "spread to ", *parts)

@@ -173,8 +173,8 @@ def _keep(
         raise UserError("--keep is for one type.", "precision --to float16 --keep FILE")
     if dump.redo is None:
         raise UserError(
-            "The run can't be computed again: the program that ran it is gone, or its engine can't "
-            "do single ops again.",
+            "The run can't be recomputed: the program that ran it is gone, or its engine can't "
+            "recompute single ops.",
             "Use precision at a stop of the program.",
         )
     by_module = traits is not None and traits.keeps_modules
@@ -220,17 +220,17 @@ COMMANDS = (
         ),
         modes=TENSOR_MODES,
         examples=(
-            ("precision", "each op in float16: its range, its error, and what comes of it"),
+            ("precision", "each op in float16: its range, its error, and the error of the results"),
             ("precision --to bfloat16,float8_e4m3", "in two other types"),
             ("precision --by module -s beyond -r", "modules, those that overflow most first"),
             ("precision --keep keep.json", "the fewest ops that have to stay in float32"),
         ),
-        details="Each op is computed again by the framework itself: its inputs and its result are "
-        "rounded to the type, and it adds up in float32, as GPUs and NPUs do. Own error is that of "
-        "the op by itself. Error at end is what the run's results are off by if this op alone is "
-        "in the type. Both are norms of the difference, of the size of the tensor. Lost elements "
-        "become 0, small ones have fewer digits. Runs at which the command was given are added "
-        "up.\n\nMasks (the lowest number of float32) may overflow. An op that adds up in float16 "
-        "itself makes larger errors than these.",
+        details="The framework itself recomputes each op: the inputs and the result are rounded to "
+        "the type, and the op computes in float32, as on GPUs and NPUs. Error is the error of the "
+        "op's own result. At end is the error of the run's results if this op alone is in the "
+        "type. Both are the norm of the difference, divided by the norm of the tensor. Lost: "
+        "nonzero elements that become 0. Small: elements that keep fewer digits. The numbers cover "
+        "all runs at which you gave the command.\n\nMasks (the lowest number of float32) may "
+        "overflow. An op that accumulates in float16 makes larger errors than these.",
     ),
 )

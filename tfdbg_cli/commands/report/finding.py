@@ -12,6 +12,7 @@ from typing import Any
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.verdict import as_page, first_origin, spread_to, verdict
+from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.common.arrays import np
@@ -84,7 +85,8 @@ class Finding:
             begin: the tensor.
         """
         info = context.run_info
-        finding = cls(info.filter_name, info.kind, info.number or info.call_count, info.engine)
+        number = info.number or info.call_count
+        finding = cls(info.filter_name, describe_run(context), number, info.engine)
         _describe(finding, context.need_dump(), begin, is_origin=True)
         return finding
 

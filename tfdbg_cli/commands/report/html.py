@@ -61,10 +61,10 @@ def image(png: bytes, text: str, *, width: int, height: int) -> Markup:
 
 
 def shown_lines(lines: Iterable[Line]) -> Markup:
-    """Lines of a Document, with the roles of their spans as classes."""
+    """Lines of a Document, with the roles of their spans as classes; on a phone they are broken."""
     # A scrolled region has to be reached by keys, too.
     rows = (shown_spans(each.spans) for each in lines)
-    return element("pre", joined(rows, "\n"), tabindex="0")
+    return element("pre", joined(rows, "\n"), tabindex="0", class_="told")
 
 
 def shown_spans(spans: Iterable[Span]) -> Markup:

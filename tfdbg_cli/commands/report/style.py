@@ -57,7 +57,8 @@ img { image-rendering: pixelated; border: 1px solid var(--edge); max-width: 100%
 .chart polyline { stroke: var(--bar); stroke-width: 2; }
 .chart text { fill: var(--dim); font-size: 12px; } .chart text.bad { fill: var(--bad); }
 .chart { max-width: 100%; height: auto; }
-@media (max-width: 40rem) { body { padding: 1rem; } .chart text { font-size: 20px; } }
+@media (max-width: 40rem) { body { padding: 1rem; } .chart text { font-size: 20px; }
+  .told { white-space: pre-wrap; overflow-wrap: anywhere; } }
 .swatch { display: inline-block; width: .8em; height: .8em; border: 1px solid var(--edge); }
 """
     + "".join(f".c{colour:06x} {{ background: #{colour:06x}; }}\n" for _, colour, _ in BAD.values())

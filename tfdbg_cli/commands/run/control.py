@@ -271,10 +271,11 @@ def _more_ways(context: Context) -> list[Line]:
         line("    Registered filter(s):"),
     ]
     filters = context.filters
-    for name in filters.names():
+    for name in sorted(filters.names(), key=lambda name: name != RECOMMENDED):
         way = next(iter(filters.examples(name)), name)
         shown = f"run -f {filters.usage(name) if way != name else name}"
-        lines.append(line("      * ", (shown, "link", f"run -f {quoted(way)}")))
+        mark = "  recommended: run -f alone" if name == RECOMMENDED else ""
+        lines.append(line("      * ", (shown, "link", f"run -f {quoted(way)}"), (mark, "dim")))
     return lines
 
 

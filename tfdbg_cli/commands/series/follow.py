@@ -92,7 +92,7 @@ def _track(context: Context, arguments: argparse.Namespace) -> Result:
     try:
         compile(template.code, "<expression>", "eval")
     except (SyntaxError, ValueError) as error:
-        raise UserError(f'"{text}" is no expression of Python: {error}.') from None
+        raise UserError(f'"{text}" is not a Python expression: {error}.') from None
     name = getattr(arguments, "as") or _short(text)
     if name in context.tracks and not context.tracks[name].expression:
         raise UserError(

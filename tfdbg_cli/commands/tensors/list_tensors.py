@@ -29,9 +29,10 @@ from tfdbg_cli.commands.tensors.columns import (
 )
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.table import TensorTable
+from tfdbg_cli.commands.tensors.unlisted import has_unlisted, without_unlisted
+from tfdbg_cli.commands.wrapping import columns_of, wrapped
 from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
-from tfdbg_cli.common.traits import traits_of
 from tfdbg_cli.dumps.dump import Datum, Dump, bound, is_only_nonfinite
 from tfdbg_cli.filters.origins import left_out
 
@@ -84,7 +85,7 @@ def passing(context: Context, arguments: argparse.Namespace) -> _Selection:
             return known
     data, seen = _without_views(context, arguments)
     if predicate is None and not (arguments.views or arguments.selected):
-        seen = _listed(dump, seen)
+        seen = without_unlisted(dump, seen)
     hidden = len(data) - len(seen)
     failures: list[str] = []
 
@@ -129,21 +130,6 @@ def passing(context: Context, arguments: argparse.Namespace) -> _Selection:
         except Exception as error:
             failed(datum, error)
     return _Selection(found, hidden, failures)
-
-
-def _listed(dump: Dump, data: Sequence[Datum]) -> Sequence[Datum]:
-    """Those of tensors that a list holds where nothing is searched for."""
-    unlisted = _unlisted(dump)
-    if not unlisted:
-        return data
-    return [datum for datum in data if dump.op_type(datum.node_name) not in unlisted]
-
-
-def _unlisted(dump: Dump) -> frozenset[str]:
-    """Op types that lists leave out where nothing is searched for."""
-    info = dump.run_info()
-    traits = traits_of(info.engine) if info is not None else None
-    return traits.unlisted if traits is not None else frozenset()
 
 
 def _found_before(context: Context, arguments: argparse.Namespace) -> _Selection | None:
@@ -199,7 +185,7 @@ def _header(dump: Dump, arguments: argparse.Namespace, selection: _Selection) ->
     failures = selection.failures
     if selection.hidden and not arguments.tensor_filter:
         views = "1 view" if selection.hidden == 1 else f"{selection.hidden} views"
-        if _unlisted(dump):
+        if has_unlisted(dump):
             views = f"{selection.hidden} constants, shapes and views"
         again = f"{_written(arguments).again} --views"
         header[0] = line((header[0].text, "bold"), " ", (f"({views} hidden)", "dim", again))
@@ -294,7 +280,8 @@ def _list_tensors(context: Context, arguments: argparse.Namespace) -> Result:
         written=_written(arguments),
         selected=context.selected,
     )
-    header = [*context.take_notes(), *_header(dump, arguments, selection), line()]
+    told = [*context.take_notes(), *_header(dump, arguments, selection)]
+    header = [*wrapped(told, columns_of(context), len("Warning: ")), line()]
     return ChainDocument(
         [TextDocument(header), table],
         menu=(
@@ -319,9 +306,9 @@ _DETAILS = "\n".join(
         "Sorting by one of them computes it for every tensor of the list.",
         "",
         "PyTorch: tensors that share the elements of another one (x.t(), x.view(-1)) are left out",
-        "without --views. The nodes are there in any case: li and lo pass through them. In traced",
-        "functions of TensorFlow 2, constants, shapes and reshaped tensors are left out as well,",
-        "unless a filter is given.",
+        "without --views. The nodes are there in any case: li and lo pass through them.",
+        "TensorFlow 2: constants, shapes, what is computed from shapes, and reshaped or sliced",
+        "tensors are left out as well, unless a filter is given.",
         "",
         "The original's keys timestamp, dump_size and tensor_name mean time, size and name.",
     ]

@@ -101,7 +101,7 @@ def look_of(arguments: argparse.Namespace, array: Array) -> Look:
                 raise ValueError
         except (ValueError, IndexError):
             raise UserError(
-                f'"{arguments.axes}" are no two dimensions of shape {array.shape}.',
+                f'"{arguments.axes}" are not two dimensions of shape {array.shape}.',
                 "Write for example --axes 1,2; the first one is 0.",
             ) from None
         axes = (rows, columns)

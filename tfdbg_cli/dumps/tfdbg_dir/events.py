@@ -211,7 +211,7 @@ def extract_core_metadata_from_event_proto(event: Any) -> CoreMetadata:
             fields.texts("target_nodes"),
         )
     except ValueError as error:
-        raise DumpError(f"The run's record is not what it should be ({error}).") from None
+        raise DumpError(f"The record of the run is damaged ({error}).") from None
 
 
 def tensor_event(

@@ -75,7 +75,7 @@ class OnnxAdapter(SessionAdapter):
                 try:
                     source = model_source(self.session)
                     if source is None:
-                        raise UserError("The session doesn't say what model it was made of.")
+                        raise UserError("The session doesn't name its model.")
                     self._model = read_model(source)
                     self._model.optimised = functools.cache(self._optimised)
                 except UserError as error:

@@ -16,6 +16,7 @@ from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.dump import Datum, Dump, bound
+from tfdbg_cli.filters.builtin import RECOMMENDED
 from tfdbg_cli.filters.registry import FilterRegistry
 
 __all__ = ["CHECK_FAILED", "Gate", "GateOptions"]
@@ -88,7 +89,7 @@ class Gate:
         """
         self._options = options
         if not options.filters:
-            raise UserError("--check needs a filter.", "--check has_inf_or_nan, for example.")
+            raise UserError("--check needs a filter.", f"--check {RECOMMENDED}, for example.")
         self._predicates = {name: registry.predicate(name) for name in options.filters}
         self.name = ",".join(self._predicates)
         if len(self._predicates) > 1:

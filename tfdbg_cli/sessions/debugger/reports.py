@@ -53,7 +53,7 @@ class Reports:
         except Exception as error:
             pass_on(error)
             why = error.message if isinstance(error, UserError) else one_line(error)
-            tell(f"there is no report of this stop: {why}")
+            tell(f"the report of this stop can't be written: {why}")
 
 
 def _excluded(context: Context, command: str) -> str:

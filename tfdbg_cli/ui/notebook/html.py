@@ -41,7 +41,6 @@ _STYLES = {
     "comment": "opacity:.65;font-style:italic",
     "definition": _BOLD,
     "builtin": _GREEN,
-    "source": _BOLD,
 }
 # A notebook's own tables are set in its text font, to the right, and striped.
 _CELL = "font-family:monospace;white-space:pre;padding:0 1.5em 0 0;text-align:{}"

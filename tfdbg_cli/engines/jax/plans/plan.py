@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from tfdbg_cli.engines.jax.private import (
 )
 from tfdbg_cli.engines.kit.numbering import Numbering
 
-__all__ = ["Plan", "called_jaxpr", "computes_gradients", "needed_for", "value_of"]
+__all__ = ["Plan", "called_jaxpr", "computes_gradients", "value_of"]
 
 # Equations that do nothing but what is in a jaxpr of theirs.
 _CALLS = frozenset(
@@ -95,7 +95,7 @@ class Plan:
             known[variable] = place
         for variable, value in zip(jaxpr.constvars, closed.consts, strict=True):
             known[variable] = self._constant(value)
-        self._fill(self.block, jaxpr, known, scope or Scope(), caller, jaxpr.outvars)
+        self._fill(self.block, jaxpr, known, scope or Scope(), caller)
         self.block.outputs = [_read(known, each) for each in jaxpr.outvars]
 
     @property
@@ -118,14 +118,9 @@ class Plan:
         known: dict[Any, int | Constant],
         scope: Scope,
         caller: Callable[[], tuple[Frame, ...]] | None,
-        used: Iterable[Any],
     ) -> None:
-        """Add the equations of a jaxpr to a block, those of what they call in their place.
-
-        Those of which nobody uses anything are left out: XLA doesn't compute them.
-        """
-        equations, needed = needed_for(jaxpr, used)
-        for equation in equations:
+        """Add the equations of a jaxpr to a block, those of what they call in their place."""
+        for equation in jaxpr.eqns:
             source = equation.source_info
             here = scope.inside(scope_of(source))
             if not here.parts:
@@ -139,11 +134,9 @@ class Plan:
                     inner[variable] = self._constant(value)
                 name = equation.params.get("name")
                 inside = here.function(name) if isinstance(name, str) else here
-                made = list(zip(equation.outvars, called.jaxpr.outvars, strict=True))
-                made = [(variable, result) for variable, result in made if variable in needed]
-                results = [result for _, result in made]
-                self._fill(block, called.jaxpr, inner, inside, frames, results)
-                known.update((variable, _read(inner, result)) for variable, result in made)
+                self._fill(block, called.jaxpr, inner, inside, frames)
+                for variable, result in zip(equation.outvars, called.jaxpr.outvars, strict=True):
+                    known[variable] = _read(inner, result)
                 continue
             self.has_gradients = self.has_gradients or here.is_gradient
             name = self._numbering.name(here.name(equation.primitive.name))
@@ -286,7 +279,7 @@ class Plan:
             block.inputs.append(place)
         for variable, value in zip(closed.jaxpr.constvars, closed.consts, strict=True):
             known[variable] = self._constant(value)
-        self._fill(block, closed.jaxpr, known, scope, op.frames, closed.jaxpr.outvars)
+        self._fill(block, closed.jaxpr, known, scope, op.frames)
         block.outputs = [_read(known, each) for each in closed.jaxpr.outvars]
         return block
 
@@ -300,23 +293,6 @@ def computes_gradients(jaxpr: Any) -> bool:
         if called is not None and computes_gradients(called.jaxpr):
             return True
     return False
-
-
-def needed_for(jaxpr: Any, results: Iterable[Any]) -> tuple[list[Any], set[Any]]:
-    """The equations that somebody uses, in their order, and all that is used.
-
-    Args:
-        jaxpr: it.
-        results: those of its results that somebody uses; others may do without.
-    """
-    used = {each for each in results if not isinstance(each, core.Literal)}
-    found = []
-    for equation in reversed(jaxpr.eqns):
-        # What writes to a mutable array of the function's own is read later.
-        if equation.effects or any(each in used for each in equation.outvars):
-            used.update(each for each in equation.invars if not isinstance(each, core.Literal))
-            found.append(equation)
-    return found[::-1], used
 
 
 def _read(known: Mapping[Any, int | Constant], operand: Any) -> int | Constant:

@@ -351,15 +351,14 @@ class JaxRuns(RunLife[OpenRun]):
         watcher = run.watcher
         if isinstance(watcher, ReplayLevel):
             watcher.describe(info)
-        if self._outside_before:
-            info.details = [
-                *info.details,
-                (
-                    "Not seen",
-                    f"{self._outside_before} operations outside of compiled functions since the "
-                    "run before: with tfdbg_cli.run(): makes a run of them",
-                ),
-            ]
+        count = self._outside_before
+        if count:
+            ops, them = ("1 op", "it") if count == 1 else (f"{count} ops", "them")
+            said = (
+                f"{ops} outside of compiled functions since the run before: "
+                f"with tfdbg_cli.run(): makes a run of {them}"
+            )
+            info.details = [*info.details, ("Not seen", said)]
 
     def closing(self, run: OpenRun) -> None:
         self._outside_before, self._outside = self._outside, 0

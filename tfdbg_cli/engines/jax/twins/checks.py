@@ -12,7 +12,7 @@ from typing import Any
 from jax.extend import core
 
 from tfdbg_cli.engines.jax.plans.ops import SILENT
-from tfdbg_cli.engines.jax.plans.plan import called_jaxpr, needed_for
+from tfdbg_cli.engines.jax.plans.plan import called_jaxpr
 from tfdbg_cli.engines.jax.private import scan_counts, shard_map_of
 from tfdbg_cli.engines.jax.twins.loops import has_shard_map, is_inexact, is_unsure
 from tfdbg_cli.engines.jax.twins.op_facts import FACTS, op_of
@@ -51,7 +51,7 @@ class Checks:
 
     Attributes:
         jaxpr: it.
-        equations: those of it that anybody uses, in their order.
+        equations: those of it that compute something, in their order.
     """
 
     __slots__ = ("_told", "equations", "jaxpr")
@@ -91,20 +91,17 @@ def checks_of(jaxpr: Any, told: Sequence[bool], used: Sequence[bool] | None = No
     Args:
         jaxpr: it.
         told: which of its results are looked at anyway.
-        used: which of its results anybody uses; ``None``: all.
     """
-    return _Search(jaxpr, told, used).checks()
+    return _Search(jaxpr, told).checks()
 
 
 class _Search:
     """Goes through a jaxpr from its end."""
 
-    def __init__(self, jaxpr: Any, told: Sequence[bool], used: Sequence[bool] | None) -> None:
+    def __init__(self, jaxpr: Any, told: Sequence[bool]) -> None:
         self._jaxpr = jaxpr
         self._search = Search(FACTS, _chosen(jaxpr.outvars, told))
         self._told = self._search.told
-        results = jaxpr.outvars if used is None else _chosen(jaxpr.outvars, used)
-        self._equations, self._used = needed_for(jaxpr, results)
         self._bodies: dict[str, Callable[[Any], Sequence[Checks]]] = {
             "cond": self._condition,
             "scan": self._scan,
@@ -115,7 +112,7 @@ class _Search:
     def checks(self) -> Checks:
         found = [
             self._checked(equation)
-            for equation in reversed(self._equations)
+            for equation in reversed(self._jaxpr.eqns)
             if equation.primitive.name not in SILENT
         ]
         return Checks(self._jaxpr, found[::-1], self._told)
@@ -124,8 +121,7 @@ class _Search:
         name = equation.primitive.name
         called = called_jaxpr(equation)
         if called is not None:
-            used = [each in self._used for each in equation.outvars]
-            body = checks_of(called.jaxpr, self._are_told(equation), used)
+            body = checks_of(called.jaxpr, self._are_told(equation))
             self._tell(equation.invars, body.told)
             return CheckedEquation(equation, (), (body,))
         bodies = self._bodies[name](equation) if name in self._bodies else ()

@@ -301,7 +301,7 @@ class ValuesLevel(CaptureLevel):
                     if call in unclear:
                         capture.gap = (
                             f"{call.known.body.title}, which XLA compiles, made a nan or an "
-                            "infinity that isn't there when values are computed again"
+                            "infinity that isn't there when values are recomputed"
                         )
                     call.known.excused |= news
                 capture.dump, capture.make_dump = None, lambda: self._dump

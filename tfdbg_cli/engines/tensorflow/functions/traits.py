@@ -33,7 +33,6 @@ TRAITS = dataclasses.replace(
     steps_calls=True,
     keeping=_KEEPING,
     keeps_modules=True,
-    unlisted=frozenset(
-        ["Const", "ExpandDims", "Rank", "Reshape", "Shape", "ShapeN", "Size", "Squeeze"]
-    ),
+    unlisted=frozenset(["ExpandDims", "Reshape", "Squeeze", "StridedSlice"]),
+    constants=frozenset(["Const", "Rank", "Shape", "ShapeN", "Size"]),
 )

@@ -419,7 +419,7 @@ class ModulesLevel(CaptureLevel):
             for find in find_again:
                 find()
             if not is_same:
-                self._said.append(f"{kind}.step() gave something else the second time.")
+                self._said.append(f"The replay of {kind}.step() returned something else.")
             self._remade = start.parameters
         except ReplayRefusal as refusal:
             self._search.refusals.append(f"{kind}.step(): {refusal}")
@@ -634,13 +634,13 @@ class ModulesLevel(CaptureLevel):
         for replay in self._search.replays:
             if replay.differs:
                 label = self._words.label(replay.call.chain)
-                yield f"{label} returned something else the second time."
+                yield f"The replay of {label} returned something else."
         yield from self._said
         if self._found and all(event.kind == UPDATED for event, _ in self._found):
             yield "The update made it: everything before was clean."
         passed = any(replay.passed for replay in self._search.replays)
         if self._search.refusals and (self._is_refused or not passed):
-            yield f"Not done again: {self._search.refusals[0]}. The next runs are watched op by op."
+            yield f"Not replayed: {self._search.refusals[0]}. The next runs are watched op by op."
 
 
 def _passed(reference: weakref.ref[ModulesLevel], node: OutsideNode, gradients: Any) -> None:

@@ -75,7 +75,7 @@ class Search:
                         tried.discard(id(call))
                         continue  # nothing has read it
                     if not replay.is_bad:
-                        raise ReplayRefusal("it was good the second time", self._chain_of(event))
+                        raise ReplayRefusal("the replay was clean", self._chain_of(event))
                     if replay.came_in:  # it began in what led to it
                         came_in = True
                         continue

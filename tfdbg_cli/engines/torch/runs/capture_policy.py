@@ -55,7 +55,7 @@ class TorchCapturePolicy(CapturePolicy):
         """What of a bad run of this kind could not be done once more; mostly empty."""
         if costs.is_bare and self.setting("level") != "modules":
             return "no module is called in it"
-        return f"not done again: {costs.refusal}" if costs.refusal else ""
+        return f"not replayed: {costs.refusal}" if costs.refusal else ""
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
         allowance = self._allowance() if self.is_free else None

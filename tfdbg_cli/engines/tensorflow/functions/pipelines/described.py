@@ -150,7 +150,7 @@ class _Explaining:
         self._lead_to(names)
         self._put_first(before)
         if is_certain:
-            return f"{head}, {_words(maker)} (computed again from its beginning)."
+            return f"{head}, {_words(maker)} (recomputed from its beginning)."
         return f"{head}. Computed again, the first bad batch of it is made {_words(maker)}."
 
     def _lead_to(self, names: Sequence[str]) -> None:

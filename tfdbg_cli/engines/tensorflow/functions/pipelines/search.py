@@ -135,7 +135,7 @@ class Search:
                     raise
                 first = first or source
         if first is None:
-            raise NotFound("computed again, it gives nothing bad")
+            raise NotFound("it gives nothing bad when it is recomputed")
         return first, False
 
     def _elements(self, dataset: Any) -> Iterator[_Element]:
