@@ -81,6 +81,8 @@ def _look(options: argparse.Namespace, debugger: Debugger) -> int:
     from tfdbg_cli.comparing.terms import Terms
     from tfdbg_cli.sessions.offline.look import look
 
+    if options.listen is not None:
+        debugger.listen(options.listen)
     try:
         look(options.dump_dir, debugger, against=options.against, terms=Terms.of(options))
     finally:

@@ -374,7 +374,8 @@ def parse(parser: OptionParser, takes_value: dict[str, bool], argv: Sequence[str
     else:
         seed = str(options.seed or 0)
         args = [options.model, options.inputs or "", seed, *options.dim]
-        if options.check is None and options.precision is None:
+        # Whoever attaches says what to wait for.
+        if options.check is None and options.precision is None and options.listen is None:
             options.command = options.command or ["run -f"]
         return CommandLine(options, None, "tfdbg_cli.engines.onnx.serving", args, [])
     own = list(argv[:split])

@@ -16,10 +16,12 @@ from tfdbg_cli.commands.context import (
     Context,
     compile_regex,
 )
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import exclude_argument, filter_argument
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Choice, Leave, Question
 from tfdbg_cli.commands.run.error_screen import error_document, list_item
+from tfdbg_cli.commands.run.records import error_record, run_record
 from tfdbg_cli.commands.series.step_facts import StepFact, step_facts
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -201,6 +203,9 @@ def describe_run(context: Context) -> str:
 
 def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     info = context.run_info
+    if arguments.json:
+        record = run_record(context, describe_run(context))
+        return json_document(1, lambda at: record)
     bar = "=" * 38
     told = [
         line(bar),
@@ -324,6 +329,9 @@ def _feeds(info: RunInfo) -> list[Line]:
 def _show_error(context: Context, arguments: argparse.Namespace) -> Result:
     if context.run_info.error is None:
         raise UserError("This run did not fail.")
+    if arguments.json:
+        record = error_record(context.run_info.error)
+        return json_document(1, lambda at: record)
     return error_document(context)
 
 
@@ -422,6 +430,7 @@ RUN_INFO = Command(
     "run control",
     "Show the run's inputs and outputs, and the commands to go on with.",
     _run_info,
+    (JSON_ARGUMENT,),
     examples=(("ri", "inputs and outputs of this run"),),
 )
 
@@ -431,6 +440,7 @@ ERROR = Command(
     "run control",
     "Show the error of this run again.",
     _show_error,
+    (JSON_ARGUMENT,),
     modes=DUMP_MODES - STEPPER_MODES,
     examples=(("error", "the failing op, its error and where to look"),),
 )
