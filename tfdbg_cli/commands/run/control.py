@@ -54,12 +54,15 @@ class RunChoice:
         is_profile: whether that run is timed op by op; no tensors are kept then.
         kind: only runs whose kind begins with this count; empty: all.
         is_stepper: whether that run is stepped through.
+        most: with a filter: the program stops at the end of the run of this number, counted from
+            the first debugged one, even if no tensor passes; 0: it doesn't.
         keeps: those before it are debugged, too, and their dumps are kept.
     """
 
     times: int = 1
     is_debug: bool = True
     filter_name: str = ""
+    most: int = 0
     exclude: str = ""
     node_name: str | None = None
     op_type: str | None = None
@@ -142,6 +145,8 @@ def _run(context: Context, arguments: argparse.Namespace) -> Result:
         )
     if arguments.filter_exclude_node_names and not arguments.till_filter_pass:
         raise UserError("-fenn is valid only together with -f FILTER.")
+    if arguments.most and not arguments.till_filter_pass:
+        raise UserError("--most goes with -f or -d.", "run -t N stops after the N-th run.")
     if arguments.keep:
         _check_keep(context, arguments)
     if arguments.till_differs:
@@ -164,6 +169,7 @@ def _run(context: Context, arguments: argparse.Namespace) -> Result:
             times=arguments.times,
             is_debug=not arguments.no_debug,
             filter_name=arguments.till_filter_pass,
+            most=arguments.most or 0,
             exclude=arguments.filter_exclude_node_names,
             node_name=arguments.node_name_filter,
             op_type=arguments.op_type_filter,
@@ -373,6 +379,12 @@ RUN = Command(
         filter_argument("execute runs until a tensor passes this filter", "--till_filter_pass"),
         exclude_argument("with -f: nodes whose name matches this regex don't count"),
         Argument(
+            ("--most",),
+            "with -f or -d: stop at the end of the N-th run even if it is none of these",
+            "N",
+            kind=_positive,
+        ),
+        Argument(
             ("-d", "--till_differs"),
             "execute runs until one differs from the run of the same number in this folder",
             "DIR",
@@ -409,6 +421,7 @@ RUN = Command(
     examples=(
         ("run", "execute the run and look at its tensors"),
         ("run -f", f"go on until something becomes nan or infinite ({RECOMMENDED})"),
+        ("run -f --most 100", "the same, but for a hundred runs at most"),
         ("run -f has_inf_or_nan", "stop at any nan or infinity, also at those of masks"),
         ("run -d /tmp/good", "go on until a run differs from the run of the same number there"),
         ("run -k", "with --keep-dumps: keep every run of the program, for run -d and compare"),

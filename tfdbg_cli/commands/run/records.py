@@ -37,6 +37,5 @@ def error_record(error: RunError) -> dict[str, Any]:
         "type": error.type_name,
         "message": error.message,
         "op": error.op_name,
-        "file": error.file,
-        "line": error.line,
+        "line": {"file": error.file, "line": error.line} if error.line else None,
     }
