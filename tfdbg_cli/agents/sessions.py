@@ -78,6 +78,8 @@ class Session:
         """Where it is, see `Answer.at`."""
         state = self.connection.state
         if isinstance(state, Disconnection):
+            if self.process is not None and self.process.poll() is None:
+                return "running"  # the debugger in it is at its end, the process not yet
             return "ended" if state.why in ("end", "lost") else state.why
         if isinstance(state, RunningProgram) or state.number <= self.left:
             return "running"
@@ -124,18 +126,18 @@ class Session:
         """Wait until it isn't running any more; whether it still is."""
         until = time.monotonic() + seconds
         while self.at == "running" and time.monotonic() < until:
-            version, _ = self.connection.seen()
-            if self.at == "running":
-                self.connection.wait(version, until - time.monotonic())
+            version, state = self.connection.seen()
+            left = until - time.monotonic()
+            if self.process is not None and isinstance(state, Disconnection):
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.process.wait(max(left, 0))
+            elif self.at == "running":
+                self.connection.wait(version, left)
         return self.at == "running"
 
     def status(self) -> int | None:
-        """The exit status of a process of ours that ends; ``None``: there is none."""
-        if self.process is None:
-            return None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self.process.wait(_END_SECONDS)
-        return None
+        """The exit status of a process of ours that has ended; ``None``: there is none."""
+        return None if self.process is None else self.process.poll()
 
     def why_ended(self) -> str:
         """The error that the program ended with; empty: it ended well, or hasn't."""
