@@ -126,6 +126,15 @@ def _other_command(line: CommandLine) -> int:
         _die_of_interrupt()
 
 
+def _about(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str:
+    """What other programs are told about this one."""
+    if options.print_completion is not None:
+        return completion_script(parser, options.print_completion)
+    from tfdbg_cli.front.help_json import help_json
+
+    return help_json(parser) + "\n"
+
+
 def _printed(main: Callable[[Sequence[str]], int], line: CommandLine) -> int:
     """The exit status of what prints to stdout; 1 if that couldn't be written."""
     try:
@@ -160,8 +169,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         line = parse(parser, takes_value, sys.argv[1:] if argv is None else argv)
         options = line.options
-        if options.print_completion is not None:
-            print(completion_script(parser, options.print_completion), end="")
+        if options.print_completion is not None or options.help_json:
+            print(_about(parser, options), end="")
             return 0
         wants_program = line.script is not None or line.module is not None
         if options.dump_dir is None and options.grpc is None and not wants_program:

@@ -221,3 +221,22 @@ def test_each_command_with_json_has_a_schema_and_the_schemas_are_schemas():
     assert schema_of("help") is None
     # A schema that anything fits would be none.
     assert [*strict(schema_of("why")).iter_errors({"version": 2})]
+
+
+def test_other_programs_are_told_of_all_of_it(tmp_path):
+    told = json.loads(tfdbg_help(tmp_path))
+    commands = {each["name"]: each for each in told["commands"]}
+    assert {*commands} == {command.name for command in BUILTIN}
+    for name, command in commands.items():
+        has_json = any("--json" in each["flags"] for each in command["arguments"])
+        assert (command["json"] is not None) == has_json, name
+    flags = [flag for each in told["options"] for flag in each["flags"]]
+    assert {"--batch", "-c", "--help-json"} <= {*flags}
+    assert told["$defs"] == schemas()["$defs"]
+
+
+def tfdbg_help(folder):
+    command = [sys.executable, "-m", "tfdbg_cli", "--help-json"]
+    return subprocess.run(
+        command, cwd=folder, env=environment(folder), stdout=subprocess.PIPE, check=True
+    ).stdout

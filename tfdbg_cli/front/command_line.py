@@ -317,6 +317,11 @@ def make_parser() -> tuple[OptionParser, dict[str, bool]]:
             help=f"print what completes the options of tfdbg in {', '.join(SHELLS)}",
         ),
         add("-h", "--help", action="help", help="print this"),
+        add(
+            "--help-json",
+            action="store_true",
+            help="print options, commands and the schemas of their --json as JSON",
+        ),
     ]
     return parser, {name: a.nargs != 0 for a in actions for name in a.option_strings}
 
