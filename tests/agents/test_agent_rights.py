@@ -1,5 +1,6 @@
 """What a client may do: look, and no more unless it was allowed."""
 
+import json
 import os
 import stat
 import subprocess
@@ -201,6 +202,9 @@ def test_what_a_program_says_is_never_said_by_the_server(tmp_path):
         async with agent(tmp_path, program=program) as ask:
             await ask("start", script="p.py", args=["9"])
             await ask("run_until")
+            # What is like a name that is there is offered.
+            answer = json.loads(await ask.refused("tensor", name=f"{ORDER[:-1]}:0"))
+            assert {path[0] for path in places(answer)} == {"untrusted_text"}
             for tool, arguments in (
                 ("verdict", {}),
                 ("tensors", {}),

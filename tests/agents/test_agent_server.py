@@ -1,5 +1,6 @@
 """``tfdbg mcp``: programs that die, clients that hang up, flood, cancel or talk nonsense."""
 
+import base64
 import json
 import os
 import signal
@@ -67,6 +68,9 @@ async def test_from_start_to_end(folder):
         lines = (await ask("source", line=6))["untrusted_text"]["lines"]
         assert lines[1]["nodes"] == ["y"]
         assert (await ask("inputs", name="y"))["untrusted_text"]["inputs"][0]["node"] == "x"
+        map_of_y = await ask.client.call_tool("tensor", {"name": "y:0", "picture": True})
+        assert map_of_y.content[1].mime_type == "image/png"
+        assert base64.b64decode(map_of_y.content[1].data).startswith(b"\x89PNG")
         told = await ask("tensors", filter="has_inf_or_nan", sort="-tensor_name")
         assert [row["tensor"] for row in told["untrusted_text"]["tensors"]] == ["z:0", "y:0"]
         out = await ask.page("s1/stdout/0")
@@ -274,6 +278,30 @@ async def test_a_client_that_hangs_up_leaves_nothing(folder):
     await until(lambda: is_clean(folder))
 
 
+def test_a_server_that_is_told_to_end_ends_its_programs(tmp_path):
+    async def story():
+        async with agent(tmp_path, program=_CLEAN) as ask:
+            await ask("start", script="p.py")
+            await until(lambda: is_alive(tmp_path))
+            (server,) = {
+                int(path.name)
+                for path in Path("/proc").iterdir()
+                if path.name.isdecimal() and _is_server(path, tmp_path)
+            }
+            os.kill(server, signal.SIGTERM)
+            await until(lambda: not is_alive(tmp_path))
+
+    told_by(story)
+
+
+def _is_server(path, folder):
+    try:
+        is_ours = (path / "cwd").resolve() == folder.resolve()
+        return is_ours and b"\0mcp\0" in (path / "cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 @run
 async def test_a_cancelled_wait_stops_the_program(folder):
     async with agent(folder, program=_CLEAN) as ask:
@@ -302,7 +330,8 @@ async def test_wrong_calls_are_refused_and_nothing_else_happens(folder):
         assert "no_such_tool" in await ask.refused("no_such_tool")
         await ask("start", script="p.py")
         await ask("run_until")
-        assert "no_such" in await ask.refused("tensor", name="no_such:0")
+        told = json.loads(await ask.refused("tensor", name="no_such:0"))
+        assert "no_such" in told["untrusted_text"]["refusal"]
         assert "There are: s1." in await ask.refused("verdict", session="s9")
         assert "filter" in await ask.refused("tensors", filter="no_such_filter")
         assert (await ask("verdict"))["total"] == 1

@@ -121,6 +121,13 @@ OFFLINE = ("runs --json", "runs -f --json", "compare kept --json -a", "print_fee
 MAY_BE_EMPTY = {"fix", "track", "growth", "plot", "list_outputs", "list_source", "print_source"}
 
 
+def _engines():
+    # Others are known by their names.
+    return [
+        pytest.param(e, marks=pytest.mark.tensorflow) if e == "tensorflow2" else e for e in PROGRAMS
+    ]
+
+
 def strict(schema):
     """The same, and no field besides those that are described."""
     schema = copy.deepcopy(schema)
@@ -179,7 +186,7 @@ def check(folder, commands, feed, *arguments, first=()):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", PROGRAMS)
+@pytest.mark.parametrize("engine", _engines())
 def test_live_and_offline_write_what_the_schemas_say(engine, tmp_path):
     program, feed = PROGRAMS[engine]
     (tmp_path / "p.py").write_text(program)

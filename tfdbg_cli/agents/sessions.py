@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tfdbg_cli.commands.reply import Reply
+from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.common.temporary import make_folder, remove_folder
@@ -20,10 +21,14 @@ from tfdbg_cli.net.tokens import find_token
 from tfdbg_cli.ui.remote.connection import Connection, Disconnection, RunningProgram, StoppedProgram
 from tfdbg_cli.ui.remote.proxies import RemoteHistory, RemoteService
 
-__all__ = ["STREAMS", "EndedError", "Session", "attached", "started"]
+__all__ = ["STREAMS", "EndedError", "RefusedError", "Session", "attached", "started"]
 
 #: The streams of a program that are kept.
 STREAMS = ("stdout", "stderr")
+
+
+class RefusedError(UserError):
+    """The program has refused something; its words are the program's."""
 
 
 class EndedError(Exception):
@@ -43,7 +48,7 @@ class EndedError(Exception):
 # A socket's path may be about so long.
 _LONGEST_PATH = 100
 _BEGIN_SECONDS = 120.0
-_END_SECONDS = 3.0
+_END_SECONDS = 1.0
 _WIDTH = 160
 
 
@@ -111,7 +116,7 @@ class Session:
             raise UserError("The command was cancelled.") from None
         if reply.failed:
             assert reply.message is not None
-            raise UserError(reply.message.text)
+            raise RefusedError(reply.message.text)
         if reply.leave is not None:
             self.left = state.number
         return reply
@@ -165,6 +170,28 @@ class Session:
             file.seek(max(total + first, 0) if first < 0 else min(first, total))
             return file.read(size).decode("utf-8", "replace"), total
 
+    def picture(self, command: str) -> bytes:
+        """A PNG that a command line writes into the session's own folder.
+
+        Args:
+            command: up to the name of the file.
+
+        Raises:
+            UserError: it can't be brought here, or the command is in error.
+        """
+        if not self.folder:
+            raise UserError("A picture of an attached program can't be brought here.")
+        path = Path(self.folder, "picture.png")
+        path.unlink(missing_ok=True)
+        self.run(f"{command} {quoted(str(path))}")
+        return path.read_bytes()
+
+    def kill(self) -> None:
+        """End a program that was started here at once."""
+        if self.process is not None and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
     def close(self) -> None:
         """End a program that was started here; leave one that was attached to running."""
         if self.process is None:
@@ -183,7 +210,11 @@ def attached(name: str, address: str, *, take_over: bool = False) -> Session:
         UserError: it can't be attached to.
     """
     where = parse_address(address)
-    return Session(name, Connection(where, find_token(where), take_over=take_over))
+    token = find_token(where)
+    try:
+        return Session(name, Connection(where, token, take_over=take_over))
+    except UserError as error:
+        raise RefusedError(error.message, error.hint) from None
 
 
 def started(
@@ -255,7 +286,7 @@ def _connection(address: Address, process: subprocess.Popen[bytes], folder: str)
     while True:
         status = process.poll()
         try:
-            return Connection(address, find_token(address))
+            return Connection(address, find_token(address, environment={}))
         except UserError:
             if status is not None:
                 texts = [Path(folder, each).read_bytes()[-2_000:] for each in STREAMS]

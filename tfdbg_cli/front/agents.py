@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-from collections.abc import Sequence
+import signal
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.streams import tell
@@ -86,6 +89,17 @@ def _make_parser() -> OptionParser:
     return parser
 
 
+def _die_with(kill: Callable[[], None]) -> None:
+    """Let a SIGTERM end the programs of the sessions as well."""
+
+    def die(number: int, frame: FrameType | None) -> None:
+        kill()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, die)
+
+
 def main(argv: Sequence[str]) -> int:
     """Serve until the client hangs up.
 
@@ -113,12 +127,15 @@ def main(argv: Sequence[str]) -> int:
         from tfdbg_cli.agents.rights import Rights
         from tfdbg_cli.agents.server import make_server
 
-        server = make_server(Rights(options.allow, root), options.answer_bytes)
+        server, kill = make_server(Rights(options.allow, root), options.answer_bytes)
         if address is not None:
             from tfdbg_cli.agents.http import serve
 
             serve(server, address)
         else:
+            _die_with(kill)
+            if sys.stdin.isatty():
+                tell("agents start this by themselves; it waits for messages here. Ctrl-D ends it.")
             server.run("stdio")
     except UserError as error:
         tell(str(error))
