@@ -90,14 +90,18 @@ def _make_parser() -> OptionParser:
 
 
 def _die_with(kill: Callable[[], None]) -> None:
-    """Let a SIGTERM end the programs of the sessions as well."""
+    """Let a Ctrl-C and a SIGTERM end the programs of the sessions as well.
+
+    The thread that reads stdin can't be woken, so nothing ends by itself.
+    """
 
     def die(number: int, frame: FrameType | None) -> None:
         kill()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
-    signal.signal(signal.SIGTERM, die)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, die)
 
 
 def main(argv: Sequence[str]) -> int:
