@@ -243,7 +243,7 @@ def make_parser() -> tuple[OptionParser, dict[str, bool]]:
         ),
         add(
             "--check-format",
-            choices=("text", "json", "junit"),
+            choices=("text", "json", "junit", "sarif", "markdown"),
             default="text",
             help="with --check: what --check-output gets (default: %(default)s)",
         ),
