@@ -27,7 +27,7 @@ napoleon_google_docstring = True
 
 html_theme = "furo"
 html_title = "tfdbg_cli"
-html_extra_path = ["first-minute.cast"]
+html_extra_path = ["first-minute.cast", "llms.txt"]
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 

@@ -30,6 +30,7 @@ ASKED = {
     "tfdbg_cli/net/": (QUICK, "tests/remote"),
     "tfdbg_cli/front/": (QUICK, "tests/launcher"),
     "tfdbg_cli/__": (QUICK, "tests/launcher"),
+    "tfdbg_cli/agents/": ("tests/agents",),
     "tfdbg_cli/coverage/": ("tests/launcher/test_coverage_plugin.py",),
     # The tests of a room, with its terminals and programs.
     "tfdbg_cli/": (QUICK, "tests/{1}", CONTRACTS),

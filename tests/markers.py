@@ -18,7 +18,7 @@ _FRAMEWORKS = ("tensorflow", "torch", "jax", "onnx")
 _TERMINALS = {"Screen", "Terminal", "Tmux", "openpty", "pexpect"}
 # Rooms and files whose tests start programs, one or several each.
 _PROGRAMS = re.compile(
-    r"^(launcher|remote|fate|mutation)/|^test_(\w*example\w*|story|tour)\.py$|test_(notebook|trace_source)\.py$"
+    r"^(agents|launcher|remote|fate|mutation)/|^test_(\w*example\w*|story|tour)\.py$|test_(notebook|trace_source)\.py$"
 )
 
 

@@ -53,8 +53,9 @@ MAY_USE = {
     "sessions": SESSIONS,
     "tracing": TRACING,
     "coverage": {"coverage"},
+    "agents": COMMANDS | {"net", "ui", "agents"},
     "testing": SESSIONS | TRACING | {"front", "testing"},
-    "front": SESSIONS | TRACING | {"front"},
+    "front": SESSIONS | TRACING | {"agents", "front"},
     "__main__": SESSIONS | {"front"},
     "__init__": SESSIONS | TRACING | {"front"},
 }

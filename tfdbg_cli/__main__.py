@@ -81,6 +81,8 @@ def _look(options: argparse.Namespace, debugger: Debugger) -> int:
     from tfdbg_cli.comparing.terms import Terms
     from tfdbg_cli.sessions.offline.look import look
 
+    if options.listen is not None:
+        debugger.listen(options.listen)
     try:
         look(options.dump_dir, debugger, against=options.against, terms=Terms.of(options))
     finally:
@@ -113,11 +115,24 @@ def _other_command(line: CommandLine) -> int:
             from tfdbg_cli.front import trees
 
             return _printed(trees.scan_main if line.script == "scan" else trees.compare_main, line)
+        if line.script == "mcp":
+            from tfdbg_cli.front.agents import main as agents
+
+            return agents(line.args)
         from tfdbg_cli.front.attach import main as attach
 
         return attach(line.args, line.options)
     except KeyboardInterrupt:  # before it shows anything, or after
         _die_of_interrupt()
+
+
+def _about(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str:
+    """What other programs are told about this one."""
+    if options.print_completion is not None:
+        return completion_script(parser, options.print_completion)
+    from tfdbg_cli.front.help_json import help_json
+
+    return help_json(parser) + "\n"
 
 
 def _printed(main: Callable[[Sequence[str]], int], line: CommandLine) -> int:
@@ -154,8 +169,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         line = parse(parser, takes_value, sys.argv[1:] if argv is None else argv)
         options = line.options
-        if options.print_completion is not None:
-            print(completion_script(parser, options.print_completion), end="")
+        if options.print_completion is not None or options.help_json:
+            print(_about(parser, options), end="")
             return 0
         wants_program = line.script is not None or line.module is not None
         if options.dump_dir is None and options.grpc is None and not wants_program:
@@ -176,7 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.log is not None and not wants_program:
             raise UserError("--log is about the runs of a program.")
         check_names(options)
-        if line.script in ("attach", "scan", "compare") and not os.path.exists(line.script):
+        if line.script in ("attach", "scan", "compare", "mcp") and not os.path.exists(line.script):
             return _other_command(line)
         check_remote(options, wants_program)
         debugger = _make_debugger(options, wants_program)

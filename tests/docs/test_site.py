@@ -44,6 +44,15 @@ def test_pages_lead_to_each_other(site):
     assert (site / "searchindex.js").stat().st_size > 100_000
 
 
+def test_programs_find_the_pages_too(site):
+    text = (site / "llms.txt").read_text("utf-8")
+    assert text.startswith("# tfdbg_cli\n\n> ")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert "agents.html" in links
+    for link in links:
+        assert (site / link).is_file(), link
+
+
 def test_each_public_name_has_its_docstring(site):
     page = (site / "api.html").read_text("utf-8")
     shown = set(re.findall(r'id="tfdbg_cli\.(\w+)"', page))

@@ -159,6 +159,31 @@ def test_the_check_the_log_and_why_write_the_same_structure(runner, text):
     assert by_check == by_why == by_log
 
 
+def test_what_scanners_and_summaries_read(runner, program):
+    file = runner.folder / "found"
+    options = ("--check", "has_inf_or_nan", "--check-output", file, "--check-format")
+    assert runner.tfdbg(*options, "sarif", program).status == 3
+    log = json.loads(file.read_text())
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    (result,) = run["results"]
+    assert result["ruleId"] in [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert "logarithm of 0" in result["message"]["text"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"].startswith("file:///")
+    line = PROGRAM.splitlines().index('y = tf.log(x, name="y")') + 1
+    assert place["region"]["startLine"] == line
+    assert runner.tfdbg(*options, "markdown", program).status == 3
+    said = file.read_text()
+    assert said.startswith("### tfdbg: a tensor passed has_inf_or_nan in 1 run(s)\n")
+    assert "\n```text\nIt began in [Log] y:0" in said
+    clean = runner.write("clean.py", PROGRAM.replace("step >= 3", "False"))
+    assert runner.tfdbg(*options, "markdown", clean).status == 0
+    assert file.read_text() == "### tfdbg: no tensor passed has_inf_or_nan\n"
+    assert runner.tfdbg(*options, "sarif", clean).status == 0
+    assert json.loads(file.read_text())["runs"][0]["results"] == []
+
+
 def test_an_output_that_a_full_disk_does_not_take_is_told_once(runner):
     text = PROGRAM.replace("with tf.", "setrlimit(RLIMIT_FSIZE, (100, 100))\nwith tf.")
     script = runner.write("full.py", f"from resource import RLIMIT_FSIZE, setrlimit\n{text}")

@@ -25,7 +25,8 @@ USAGE = """tfdbg [options] SCRIPT [args ...]
        tfdbg [options] pm SCRIPT [args ...]
        tfdbg [options] attach [ADDRESS]
        tfdbg scan TREE [-f FILTER] [--executor WHO]
-       tfdbg compare TREE_A TREE_B [--executor WHO]"""
+       tfdbg compare TREE_A TREE_B [--executor WHO]
+       tfdbg mcp [--root DIR] [--allow RIGHTS]"""
 
 _DESCRIPTION = """\
 Runs a program as python does and stops before and after each of its runs (a
@@ -242,7 +243,7 @@ def make_parser() -> tuple[OptionParser, dict[str, bool]]:
         ),
         add(
             "--check-format",
-            choices=("text", "json", "junit"),
+            choices=("text", "json", "junit", "sarif", "markdown"),
             default="text",
             help="with --check: what --check-output gets (default: %(default)s)",
         ),
@@ -316,6 +317,11 @@ def make_parser() -> tuple[OptionParser, dict[str, bool]]:
             help=f"print what completes the options of tfdbg in {', '.join(SHELLS)}",
         ),
         add("-h", "--help", action="help", help="print this"),
+        add(
+            "--help-json",
+            action="store_true",
+            help="print options, commands and the schemas of their --json as JSON",
+        ),
     ]
     return parser, {name: a.nargs != 0 for a in actions for name in a.option_strings}
 
@@ -374,7 +380,8 @@ def parse(parser: OptionParser, takes_value: dict[str, bool], argv: Sequence[str
     else:
         seed = str(options.seed or 0)
         args = [options.model, options.inputs or "", seed, *options.dim]
-        if options.check is None and options.precision is None:
+        # Whoever attaches says what to wait for.
+        if options.check is None and options.precision is None and options.listen is None:
             options.command = options.command or ["run -f"]
         return CommandLine(options, None, "tfdbg_cli.engines.onnx.serving", args, [])
     own = list(argv[:split])

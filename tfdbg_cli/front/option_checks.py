@@ -123,8 +123,10 @@ def check_remote(options: argparse.Namespace, wants_program: bool) -> None:
         if options.no_wait:
             raise UserError("--no-wait needs --listen.")
         return
-    if not wants_program:
-        raise UserError("--listen needs a program to attach to.")
+    if not wants_program and options.dump_dir is None:
+        raise UserError("--listen needs a program or a dump to attach to.")
+    if not wants_program and options.no_wait:
+        raise UserError("A dump waits for whoever attaches: leave out --no-wait.")
     if options.batch:
         raise UserError(
             "--batch asks nobody, and --listen waits for somebody.",

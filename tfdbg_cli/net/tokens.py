@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -128,12 +129,15 @@ def _list_tickets() -> list[Ticket]:
     return [ticket for ticket in found if ticket is not None and ticket.address]
 
 
-def find_token(address: Address, file: str | None = None) -> str:
+def find_token(
+    address: Address, file: str | None = None, environment: Mapping[str, str] = os.environ
+) -> str:
     """The token for an address: of a file, of the environment, or of the user's own folder.
 
     Args:
         address: where to attach to.
         file: ``--token-file``.
+        environment: where `TOKEN_VARIABLE` may be.
 
     Raises:
         UserError: there is none; the message says where it was looked for.
@@ -143,7 +147,7 @@ def find_token(address: Address, file: str | None = None) -> str:
         if found is None:
             raise UserError(f"{file} is not a token file.", "Its first line is the token.")
         return found.token
-    given = os.environ.get(TOKEN_VARIABLE, "").strip()
+    given = environment.get(TOKEN_VARIABLE, "").strip()
     if given:
         if _TOKEN.fullmatch(given) is None:
             raise UserError(f"{TOKEN_VARIABLE} is not a token.", "It has 64 hexadecimal digits.")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from typing import Any
 
 from tfdbg_cli.commands.context import DUMP_MODES, PROFILE_MODES, Context, need_graph
 from tfdbg_cli.commands.graph.drawing.boxes import GraphDocument
@@ -11,6 +13,7 @@ from tfdbg_cli.commands.graph.drawing.picture import GraphPicture
 from tfdbg_cli.commands.graph.drawing.state import States
 from tfdbg_cli.commands.graph.drawing.svg import svg_of
 from tfdbg_cli.commands.graph.node_info import find_node
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import NODE_ARGUMENT
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -45,6 +48,9 @@ def _graph(context: Context, arguments: argparse.Namespace) -> Result:
         return any(each and each.health is not None and each.health.bad for each in found)
 
     found = around(graph, node.name, depth, control=arguments.control, matters=is_known_bad)
+    if arguments.json:
+        known = health if has_tensors else None
+        return json_document(len(found.vertices), lambda at: _record(dump, found, known, at))
     picture = picture_of(dump, found, has_tensors=has_tensors)
     what = f"  depth {depth}: inputs above, recipients below"
     head = TextDocument([line(("Around ", "dim"), (node.name, "bold"), (what, "dim"))])
@@ -57,6 +63,37 @@ def _graph(context: Context, arguments: argparse.Namespace) -> Result:
     document.initial_element = (found.centre,) if found.centre is not None else None
     document.files = {".svg": lambda: svg_of(picture).encode()}
     return document
+
+
+def _record(
+    dump: Dump, found: Neighbourhood, health: TensorHealth | None, at: int
+) -> Mapping[str, Any]:
+    """A node of the picture for ``--json``, or a word on those that are left out."""
+    vertex = found.vertices[at]
+    if not vertex.is_node:
+        return {"node": None, "left_out": vertex.name, "inputs": _wires(found, at)}
+    data = dump.by_node(vertex.name) if health is not None else []
+    counted = [health.of(datum) for datum in data] if health is not None else []
+    bad = [each.bad for each in counted if each is not None]
+    return {
+        "node": vertex.name,
+        "op_type": vertex.op_type,
+        "asked": at == found.centre,
+        "bad": sum(bad) if bad else None,
+        "inputs": _wires(found, at),
+    }
+
+
+def _wires(found: Neighbourhood, at: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "tensor": wire.tensor,
+            "from": found.vertices[wire.source].name,
+            "control": wire.is_control,
+        }
+        for wire in found.wires
+        if at in wire.sinks
+    ]
 
 
 def _legend(
@@ -98,6 +135,7 @@ COMMANDS = (
                 kind=positive("depth"),
             ),
             Argument(("-c", "--control"), "also control edges"),
+            JSON_ARGUMENT,
         ),
         modes=DUMP_MODES,
         examples=(

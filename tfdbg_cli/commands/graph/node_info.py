@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from pathlib import PurePath
+from typing import Any
 
 from tfdbg_cli.commands.context import DUMP_MODES, Context, need_graph
 from tfdbg_cli.commands.graph.node_origin import (
@@ -15,6 +16,7 @@ from tfdbg_cli.commands.graph.node_origin import (
     stack_label,
 )
 from tfdbg_cli.commands.graph.runtime_names import fused_types, user_names
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import NODE_ARGUMENT
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -216,6 +218,28 @@ def _device(dump: Dump, node: Node) -> list[Line]:
     return []
 
 
+def _record(dump: Dump, graph: Graph, node: Node) -> dict[str, Any]:
+    """A node for ``--json``, with the frames of the program, the innermost last."""
+
+    def edges(found: list[Edge]) -> list[dict[str, Any]]:
+        return [{"tensor": e.tensor if not e.is_control else None, "node": e.node} for e in found]
+
+    frames = [each for each in node.frames or () if not is_library_path(each.file)]
+    sources = dump.sources()
+    return {
+        "node": node.name,
+        "op_type": node.op_type,
+        "device": node.device,
+        "inputs": edges(graph.inputs(node.name)),
+        "recipients": edges(graph.recipients(node.name)),
+        "tensors": list(dict.fromkeys(datum.tensor_name for datum in dump.by_node(node.name))),
+        "frames": [
+            {"file": f.file, "line": f.line, "function": f.function, "text": sources.text(f)}
+            for f in frames
+        ],
+    }
+
+
 def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     graph = need_graph(dump)
@@ -223,6 +247,9 @@ def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
     node = find_node(context, graph, asked)
     context.look_at(node.name)
     name = node.name
+    if arguments.json:
+        record = _record(dump, graph, node)
+        return json_document(1, lambda at: record)
     lines = [
         line("Node ", (name, "bold")),
         line(),
@@ -256,6 +283,7 @@ NODE_INFO = Command(
         Argument(("-a", "--attributes"), "its attributes; with -t also frames in libraries"),
         Argument(("-d", "--dumps"), "its dumped tensors"),
         Argument(("-t", "--traceback"), "the Python lines that made it, your own first"),
+        JSON_ARGUMENT,
     ),
     modes=DUMP_MODES,
     examples=(

@@ -69,12 +69,13 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
     else:
         begin = None if arguments.tensor_filter else _origin_of(context, arguments.node_name)
         begin = begin or (first_origin if explained is None else explained)(dump, pattern)
+    if begin is not None:
+        data = dump.by_tensor(begin.tensor_name)
+        context.place = Place(begin.tensor_name, data.index(begin) if len(data) > 1 else None)
     if arguments.json:
         found = [Finding.of(context, begin)] if begin is not None else []
         return json_document(len(found), lambda at: found[at].record())
     if begin is not None:
-        data = dump.by_tensor(begin.tensor_name)
-        context.place = Place(begin.tensor_name, data.index(begin) if len(data) > 1 else None)
         context.extra["loss is told"] = True
         lines = verdict(dump, begin, context.width)
     elif explained is not None:

@@ -16,10 +16,12 @@ from tfdbg_cli.commands.context import (
     Context,
     compile_regex,
 )
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import exclude_argument, filter_argument
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Choice, Leave, Question
 from tfdbg_cli.commands.run.error_screen import error_document, list_item
+from tfdbg_cli.commands.run.records import error_record, run_record
 from tfdbg_cli.commands.series.step_facts import StepFact, step_facts
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -52,12 +54,15 @@ class RunChoice:
         is_profile: whether that run is timed op by op; no tensors are kept then.
         kind: only runs whose kind begins with this count; empty: all.
         is_stepper: whether that run is stepped through.
+        most: with a filter: the program stops at the end of the run of this number, counted from
+            the first debugged one, even if no tensor passes; 0: it doesn't.
         keeps: those before it are debugged, too, and their dumps are kept.
     """
 
     times: int = 1
     is_debug: bool = True
     filter_name: str = ""
+    most: int = 0
     exclude: str = ""
     node_name: str | None = None
     op_type: str | None = None
@@ -140,6 +145,8 @@ def _run(context: Context, arguments: argparse.Namespace) -> Result:
         )
     if arguments.filter_exclude_node_names and not arguments.till_filter_pass:
         raise UserError("-fenn is valid only together with -f FILTER.")
+    if arguments.most and not arguments.till_filter_pass:
+        raise UserError("--most goes with -f or -d.", "run -t N stops after the N-th run.")
     if arguments.keep:
         _check_keep(context, arguments)
     if arguments.till_differs:
@@ -162,6 +169,7 @@ def _run(context: Context, arguments: argparse.Namespace) -> Result:
             times=arguments.times,
             is_debug=not arguments.no_debug,
             filter_name=arguments.till_filter_pass,
+            most=arguments.most or 0,
             exclude=arguments.filter_exclude_node_names,
             node_name=arguments.node_name_filter,
             op_type=arguments.op_type_filter,
@@ -201,6 +209,9 @@ def describe_run(context: Context) -> str:
 
 def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     info = context.run_info
+    if arguments.json:
+        record = run_record(context, describe_run(context))
+        return json_document(1, lambda at: record)
     bar = "=" * 38
     told = [
         line(bar),
@@ -325,6 +336,9 @@ def _feeds(info: RunInfo) -> list[Line]:
 def _show_error(context: Context, arguments: argparse.Namespace) -> Result:
     if context.run_info.error is None:
         raise UserError("This run did not fail.")
+    if arguments.json:
+        record = error_record(context.run_info.error)
+        return json_document(1, lambda at: record)
     return error_document(context)
 
 
@@ -366,6 +380,12 @@ RUN = Command(
         filter_argument("execute runs until a tensor passes this filter", "--till_filter_pass"),
         exclude_argument("with -f: nodes whose name matches this regex don't count"),
         Argument(
+            ("--most",),
+            "with -f or -d: stop at the end of the N-th run even if it is none of these",
+            "N",
+            kind=_positive,
+        ),
+        Argument(
             ("-d", "--till_differs"),
             "execute runs until one differs from the run of the same number in this folder",
             "DIR",
@@ -402,6 +422,7 @@ RUN = Command(
     examples=(
         ("run", "execute the run and look at its tensors"),
         ("run -f", f"go on until something becomes nan or infinite ({RECOMMENDED})"),
+        ("run -f --most 100", "the same, but for a hundred runs at most"),
         ("run -f has_inf_or_nan", "stop at any nan or infinity, also at those of masks"),
         ("run -d /tmp/good", "go on until a run differs from the run of the same number there"),
         ("run -k", "with --keep-dumps: keep every run of the program, for run -d and compare"),
@@ -423,6 +444,7 @@ RUN_INFO = Command(
     "run control",
     "Show the run's inputs and outputs, and the commands to go on with.",
     _run_info,
+    (JSON_ARGUMENT,),
     examples=(("ri", "inputs and outputs of this run"),),
 )
 
@@ -432,6 +454,7 @@ ERROR = Command(
     "run control",
     "Show the error of this run again.",
     _show_error,
+    (JSON_ARGUMENT,),
     modes=DUMP_MODES - STEPPER_MODES,
     examples=(("error", "the failing op, its error and where to look"),),
 )

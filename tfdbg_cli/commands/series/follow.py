@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Candidate, Toast
 from tfdbg_cli.commands.series.files import save_series
@@ -68,7 +69,10 @@ def _tracks(context: Context, names: Sequence[str] = ()) -> tuple[Tracks, str]:
 def _track(context: Context, arguments: argparse.Namespace) -> Result:
     text = " ".join(arguments.expression).strip()
     if not text and not arguments.norms and not arguments.delete:
-        return _list(*_tracks(context))
+        found, whose = _tracks(context)
+        return _records(found) if arguments.json else _list(found, whose)
+    if arguments.json:
+        raise UserError("--json lists the series: leave the rest out.")
     if context.tracks is None:
         raise UserError("There is no running program here.", "plot shows the numbers so far.")
     if arguments.delete:
@@ -168,6 +172,38 @@ def _list(tracks: Tracks, whose: str) -> Document:
     return TextDocument(lines, title="Numbers over runs", menu=menu)
 
 
+def _records(tracks: Tracks) -> Document:
+    """The series for ``--json``."""
+    series = [*tracks.values()]
+
+    def record(at: int) -> dict[str, object]:
+        points = series[at].points()
+        has_any = len(points.runs) > 0
+        return {
+            "name": series[at].name,
+            "expression": series[at].expression,
+            "numbers": len(points.runs),
+            "run": int(points.runs[-1]) if has_any else None,
+            "value": float(points.values[-1]) if has_any else None,
+            "problem": series[at].problem,
+        }
+
+    return json_document(len(series), record)
+
+
+def _numbers(points: Mapping[str, Points]) -> Document:
+    """The numbers of series for ``--json``, the last run first: it is what people look for."""
+    rows = [
+        (name, int(run), float(value))
+        for name, each in points.items()
+        for run, value in zip(each.runs[::-1], each.values[::-1], strict=True)
+    ]
+    rows.sort(key=lambda row: -row[1])
+    return json_document(
+        len(rows), lambda at: dict(zip(("name", "run", "value"), rows[at], strict=True))
+    )
+
+
 def _row(series: Series, width: int) -> Line:
     link = Link(f"plot {quoted(series.name)}")
     parts = [Span("  "), Span(f"{series.name:{width}}", "link", link), Span("  ")]
@@ -194,6 +230,8 @@ def _plot(context: Context, arguments: argparse.Namespace) -> Result:
         points = {name: each for name, each in points.items() if len(each.runs)}
         if not points:
             raise UserError(f"There is no number in runs {runs[0]} to {runs[1]}.")
+    if arguments.json:
+        return _numbers(points)
     if arguments.save:
         path = save_series(arguments.save, points, tracks.marks, is_log=arguments.log)
         return Toast(f"{len(points)} number(s) over runs saved to {path}", "success")
@@ -356,6 +394,7 @@ TRACK = Command(
             default="",
             complete=_complete,
         ),
+        JSON_ARGUMENT,
     ),
     examples=(
         ('track "np.linalg.norm(`fc1.weight:0`)" --as weight', "one number of each run"),
@@ -407,6 +446,7 @@ PLOT = Command(
             "DIR",
             complete=completers.files,
         ),
+        JSON_ARGUMENT,
     ),
     examples=(
         ("plot", "all series, one below the other"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tfdbg_cli.commands.context import DUMP_MODES, TENSOR_MODES, Context, compile_regex, need_graph
@@ -243,6 +244,8 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     path = resolve_source(dump, files, asked)
     entry = files.get(path)
     text, notes = _text_of(dump, path, entry)
+    if arguments.json:
+        return _records(dump, path, entry, text, arguments)
     shown = FileView(
         path,
         arguments.tensors,
@@ -268,6 +271,29 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     document = ChainDocument(parts, f"source: {near_path(path)}", menu, initial_line=initial)
     document.steps, document.kind = "bad line", "source"
     return document
+
+
+def _records(
+    dump: Dump,
+    path: str,
+    entry: SourceFile | None,
+    text: Mapping[int, str],
+    arguments: argparse.Namespace,
+) -> Document:
+    """The lines from ``-b`` on for ``--json``, each with the first nodes that it made."""
+    numbers = [number for number in sorted(text) if number >= arguments.line_begin]
+    made = entry.lines if entry is not None else {}
+    note = dump.sources().note(path) or ""
+
+    def record(at: int) -> dict[str, object]:
+        if not at:
+            return {"file": path, "lines": max(text, default=0), "note": note}
+        number = numbers[at - 1]
+        names = made.get(number, [])
+        few = names[: arguments.max_elements_per_line]
+        return {"line": number, "text": text[number], "nodes": few, "count": len(names)}
+
+    return json_document(1 + len(numbers), record)
 
 
 def _current_line(context: Context, dump: Dump) -> tuple[str, int]:
@@ -347,6 +373,7 @@ PRINT_SOURCE = Command(
             default="",
         ),
         Argument(("-b", "--line_begin"), "scroll to this line", "N", default=1, kind=_count),
+        JSON_ARGUMENT,
     ),
     modes=TENSOR_MODES,
     examples=(

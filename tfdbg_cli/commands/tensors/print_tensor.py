@@ -142,6 +142,8 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
     if arguments.selected:
         if arguments.tensor_name:
             raise UserError("pt takes a tensor, or --selected.", "select adds to the selection.")
+        if arguments.json:
+            raise UserError("--json prints one tensor.", "lt --selected --json lists the selected.")
         return _print_selected(context, arguments)
     dump, names = context.need_dump(), context.names
     typed = arguments.tensor_name or ""
@@ -165,6 +167,11 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         )
     found = _dumps_of(dump, name, context.run_info.outputs)
     slots = sorted({datum.output_slot for datum in found})
+    if arguments.json and len(slots) > 1:
+        known = ", ".join(f"{found[0].node_name}:{slot}" for slot in slots)
+        raise UserError(f'Node "{found[0].node_name}" has several outputs.', f"Name one: {known}.")
+    if arguments.json and arguments.number is None:
+        arguments.number = len(found) - 1
     if len(slots) > 1:
         return _choose_slot(dump, found[0].node_name, slots, slicing, arguments)
     if arguments.number is None and len(found) > 1:
@@ -184,6 +191,7 @@ def _print_tensor(context: Context, arguments: argparse.Namespace) -> Result:
         notes=_notes(context, datum),
         menu=node_menu(dump, datum.node_name, "print_tensor"),
         command=f"pt {quoted(datum.tensor_name + slicing)}{_number(arguments)}",
+        dump=(found.index(datum), len(found)),
     )
 
 

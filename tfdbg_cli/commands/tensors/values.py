@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.registry import Argument
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -21,6 +22,7 @@ from tfdbg_cli.commands.tensors.pictures import (
     map_words,
 )
 from tfdbg_cli.commands.tensors.summaries import LOG_ARGUMENT, log_words, summary_of
+from tfdbg_cli.commands.tensors.value_records import value_records
 from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.documents import (
@@ -92,6 +94,7 @@ def value_arguments(number: str) -> tuple[Argument, ...]:
             complete=completers.files,
         ),
         *map_arguments(),
+        JSON_ARGUMENT,
     )
 
 
@@ -159,6 +162,17 @@ def _no_array(value: InconvertibleTensorProto, title: Line, name: str, dtype: st
     ]
 
 
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that don't go together."""
+    if arguments.log and not arguments.numeric_summary:
+        raise UserError("--log goes with -s.")
+    if arguments.reverse and not arguments.sort_by_magnitude:
+        raise UserError("--reverse goes with --sort-by-magnitude.")
+    check_map(arguments)
+    if arguments.json and (arguments.write_path or arguments.map):
+        raise UserError("--json goes with a slice, -n and --bad, not with -w and --map.")
+
+
 def value_document(
     context: Context,
     value: Any,
@@ -174,6 +188,7 @@ def value_document(
     force_summary: bool = False,
     notes: tuple[Line, ...] = (),
     command: str = "",
+    dump: tuple[int, int] = (0, 1),
 ) -> Document:
     """A value with its title, dtype, shape, and what the options ask for.
 
@@ -192,23 +207,31 @@ def value_document(
         notes: lines above the elements.
         command: what shows the value, without options, for the links of the histogram; empty: it
             has none.
+        dump: which of how many dumps of a tensor it is.
 
     Raises:
         UserError: the slice or an option doesn't suit the value.
     """
-    if arguments.log and not arguments.numeric_summary:
-        raise UserError("--log goes with -s.")
-    if arguments.reverse and not arguments.sort_by_magnitude:
-        raise UserError("--reverse goes with --sort-by-magnitude.")
-    check_map(arguments)
+    _check_options(arguments)
     if isinstance(value, InconvertibleTensorProto):
         if arguments.write_path:
             raise UserError(f'"{name}" holds no array that could be saved.')
+        if arguments.json:
+            return value_records(value, name=name, dtype=dtype, dump=dump)
         title = line("Tensor ", (f'"{name}{suffix}"', "bold"), f"{which}:")
         return TextDocument(_no_array(value, title, name, dtype), menu=menu)
     array = np.asarray(value)
     if slicing:
         array = apply_slice(array, slicing, f'"{name}"', lambda of, text: select(context, of, text))
+    if arguments.json:
+        return value_records(
+            array,
+            name=name,
+            dtype=dtype,
+            slicing=slicing,
+            is_bad_only=arguments.bad,
+            dump=dump,
+        )
     views = _views(context, array, arguments, f"{name}{suffix}{slicing}", which, dtype, menu, notes)
     if arguments.map:
         return views.picture()
@@ -358,9 +381,9 @@ def parts_document(
     Raises:
         UserError: an option needs a single tensor, or suits none of them.
     """
-    if arguments.write_path:
+    if arguments.write_path or arguments.json:
         known = ", ".join(f"{name}.{part}" for part in parts)
-        raise UserError(f'"{name}" consists of several tensors.', f"Save one of {known}.")
+        raise UserError(f'"{name}" consists of several tensors.', f"Name one of {known}.")
     documents: list[Document] = [TextDocument([title])]
     search = steps = ""
     for part, value in parts.items():
@@ -421,6 +444,10 @@ def result_document(
             f"Only arrays can be {what}, and this is of type {type(value).__name__}.",
             "Wrap the expression in np.array(…).",
         )
+    if arguments.json:
+        text = "\n".join(_repr_lines(value, context.width, arguments.all))
+        record = {"name": name, "type": type(value).__name__, "text": text}
+        return json_document(1, lambda at: record)
     title = line("Result ", (name, "bold"), ":")
     lines = [title, line(f"  type: {type(value).__name__}"), line(), *notes]
     lines += [line()] if notes else []

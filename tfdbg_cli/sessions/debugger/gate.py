@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -10,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.report.finding import VERSION, Finding, find_in
+from tfdbg_cli.commands.report.check_formats import CHECK_FORMATS, Checked
+from tfdbg_cli.commands.report.finding import Finding, find_in
 from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
@@ -36,7 +36,7 @@ class GateOptions:
         filters: names; a tensor that passes any of them fails the check.
         after: so many runs aren't looked at.
         goes_on: the program isn't ended.
-        format: ``text``, ``json`` or ``junit``.
+        format: one of `CHECK_FORMATS`.
         output: the file that the result goes to; ``None``: none does.
     """
 
@@ -190,40 +190,5 @@ class Gate:
             raise UserError(f"--check-output {path}: {one_line(error)}") from None
 
     def _text(self) -> str:
-        if self._options.format == "junit":
-            return self._junit()
-        if self._options.format == "json":
-            found = {
-                "version": VERSION,
-                "check": [*self._predicates],
-                "failed": self._count,
-                "findings": [each.record() for each in self._findings.values()],
-            }
-            return json.dumps(found, indent=2) + "\n"
-        return "".join(
-            f"check failed: {each.headline}.\n" + "".join(f"{line}\n" for line in each.story)
-            for each in self._findings.values()
-        )
-
-    def _junit(self) -> str:
-        """The XML that CI servers read: a case for each finding, or one that has passed."""
-        from xml.etree import ElementTree
-
-        suite = ElementTree.Element(
-            "testsuite",
-            name="tfdbg",
-            tests=str(max(len(self._findings), 1)),
-            failures=str(len(self._findings)),
-            errors="0",
-        )
-        for each in self._findings.values():
-            case = ElementTree.SubElement(suite, "testcase", classname=each.filter, name=each.run)
-            if each.line:
-                case.set("file", each.file)
-                case.set("line", str(each.line))
-            failure = ElementTree.SubElement(case, "failure", message=each.headline)
-            failure.text = "\n".join(each.story)
-        if not self._findings:
-            ElementTree.SubElement(suite, "testcase", classname=self.name, name="all runs")
-        ElementTree.indent(suite)
-        return ElementTree.tostring(suite, encoding="unicode") + "\n"
+        checked = Checked([*self._predicates], self._count, [*self._findings.values()])
+        return CHECK_FORMATS[self._options.format](checked)

@@ -56,10 +56,12 @@ class FirstScreens:
     def _filtered(self, choice: RunChoice, dump: Dump | None, capture: Capture) -> tuple[str, str]:
         """The first screen of a run under ``run -f`` and its role; empty: there is no stop."""
         waiting = self._debugger.waiting
+        # The first of them was debugged when the countdown was over.
+        is_last = bool(choice.most) and self._debugger.countdown <= 1 - choice.most
         if capture.gap and self._debugger.report_gap(choice.filter_name, capture.gap):
             return "run_info", "error"
         if dump is None:
-            if waiting.is_interrupted:
+            if waiting.is_interrupted or is_last:
                 return "run_info" if capture.make_dump is None else "lt", "end"
             waiting.say(capture.progress_text, capture.only)
             return "", ""
@@ -68,7 +70,7 @@ class FirstScreens:
             if info is not None:
                 info.filter_name = choice.filter_name  # a dump that is kept tells it
             return self.of_filter(choice), "error"
-        if waiting.is_interrupted:
+        if waiting.is_interrupted or is_last:
             return "lt", "end"
         waiting.say(capture.progress_text or f"none of {len(dump.data())} tensors")
         return "", ""

@@ -215,11 +215,22 @@ class Connection:
         with self._changed:
             return self.version, self.state
 
-    def wait(self, version: int) -> None:
-        """Wait until something has changed since a `version`."""
+    def wait(self, version: int, seconds: float | None = None) -> None:
+        """Wait until something has changed since a `version`, or for so many seconds."""
+        until = None if seconds is None else time.monotonic() + seconds
         with self._changed:
             while self.version == version:
-                self._wait()
+                left = 60.0 if until is None else until - time.monotonic()
+                if left <= 0:
+                    return
+                self._wait(left)
+
+    def cancel(self) -> None:
+        """Cancel whatever is asked for, as a Ctrl-C does for the thread that waits for it."""
+        with self._changed:
+            numbers = [*self._expected]
+        for number in numbers:
+            self.notify("interrupt", request=number)
 
     def _wait(self, seconds: float = 60.0) -> None:
         # Where signals don't interrupt a lock, they are looked for now and then.
