@@ -25,24 +25,19 @@ fake.fake_engine = fake_engine:ENGINE
 OTHER = """\
 import dataclasses
 import fake_engine as fake
-from tfdbg_cli.engines.kit.engine import OneProgramEngine
-from tfdbg_cli.engines.kit.program import Program
+from tfdbg_cli.engines.kit.recording.program_kit import ProgramKit
 
-class Runs(fake.Runs):
-    def step(self, function, given):
-        with self.stretch("step", function.__name__, {"given": given}):
+def see(engine, patches):
+    def step(function, given):
+        with engine.run("step", function.__name__, {"given": given}):
             return function(given)
 
-class Engine(OneProgramEngine):
-    name, modules = "other", ("fake_engine",)
-    traits = dataclasses.replace(fake.TRAITS, name="other")
+    fake.see(engine, patches)
+    patches.also(lambda: fake.STEPS.append(step), lambda: fake.STEPS.remove(step))
 
-    def make_program(self):
-        program = Program(self.traits)
-        program.runs = program.patches = Runs(program, fake.Policy(program.value))
-        return program
-
-ENGINE = Engine()
+ENGINE = ProgramKit(
+    dataclasses.replace(fake.TRAITS, name="other"), ["fake_engine"], see, fake.Recorder
+)
 """
 
 
@@ -223,6 +218,19 @@ def step(function, *numbers):
         assert done.stdout.count("run-end") == 1
         assert "run-end: block #1: both" in done.stdout
         assert {"root:0", "root_1:0"} <= set(done.stdout.split())
+
+    def test_a_block_without_a_name_is_called_by_its_line(self, debug):
+        program = "with tfdbg_cli.run():\n    step(train, 1, 2)\n"
+        done = debug(program, "run", "run_info")
+        assert f"run-end: block #1: s.py:{len(self.SCRIPT.splitlines()) + 1} ---" in done.stdout
+
+    def test_it_has_no_modules_to_speak_of(self, debug):
+        program = "for i in range(9): step(train, 1, 8 - i)\nstep(train, 1, -1)\n"
+        done = debug(program, "run -f", "run_info", "why")
+        assert "run-end: step #10: train" in done.stdout
+        assert re.search(r"Level: +(everything|op records) ?\(?", done.stdout)
+        assert "sees no modules" not in done.stdout
+        assert "Why:   the square root of a negative number" in done.stdout
 
     def test_what_goes_wrong_in_it_is_none_of_the_programs_business(self, debug):
         program = "step(train, 1, 2)\nstep(odd, 1, 2)\nstep(train, 1, 2)\n"
