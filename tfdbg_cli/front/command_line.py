@@ -25,7 +25,8 @@ USAGE = """tfdbg [options] SCRIPT [args ...]
        tfdbg [options] pm SCRIPT [args ...]
        tfdbg [options] attach [ADDRESS]
        tfdbg scan TREE [-f FILTER] [--executor WHO]
-       tfdbg compare TREE_A TREE_B [--executor WHO]"""
+       tfdbg compare TREE_A TREE_B [--executor WHO]
+       tfdbg new-engine NAME"""
 
 _DESCRIPTION = """\
 Runs a program as python does and stops before and after each of its runs (a

@@ -21,6 +21,8 @@ class Program(EngineProgram):
     product, noise, total, result = "multiply:0", "noise:0", "add:0", "multiply_1:0"
     given = "input/given:0"
     error, failing = ValueError, "reshape"
+    bad, reason = "sqrt:0", "the square root of a negative number"
+    gradient = "gradients/multiply/vjp:0"
 
     def __init__(self):
         self.variable = numpy.array([3, 4], numpy.float32)
@@ -32,11 +34,14 @@ class Program(EngineProgram):
 
         self.noise_of = noise
 
-    def run(self, given):
+    def run(self, given, is_bad=False):
         kept = []
 
         def train(given):
             product = given * self.variable
+            if is_bad:
+                with numpy.errstate(all="ignore"):
+                    np.sqrt(product)
             total = product + self.noise_of(2)
             kept.append(total * numpy.float32(2))
             return np.sum(kept[-1])
@@ -44,6 +49,9 @@ class Program(EngineProgram):
         grad(train)(given)
         self.variable += 1
         return kept[-1]._value
+
+    def swallow(self, given):
+        return self.run(given, is_bad=True)
 
     def fail(self, given):
         grad(lambda given: np.sum(np.reshape(given * self.variable, 3)))(given)

@@ -1,53 +1,14 @@
-"""A framework of a few lines, and the engine that debugs programs that use it.
+"""The engine that debugs programs of the fake framework, by the kit: the smallest there is.
 
-It shows what an engine whose runs are stretches of a program has to bring: see docs/engines.md.
+See docs/engines.md for one of a real framework.
 """
 
-import numpy as np
+import fake_framework as fake
 
 from tfdbg_cli.common.fields import Field, to_bool
 from tfdbg_cli.common.traits import EngineTraits, OpRoles, meaning
 from tfdbg_cli.engines.kit.recording.op_recorder import OpRecorder
 from tfdbg_cli.engines.kit.recording.program_kit import ProgramKit
-
-# The framework. Random streams are NumPy's generators; their methods are functions for `op`.
-
-HOOKS = []  # each is told of every op: its name, its function, its inputs, what came of it
-STEPS = []  # the last one makes the steps
-
-
-class OpError(Exception):
-    """An op has failed."""
-
-
-class Variable:
-    def __init__(self, name, value):
-        self.name, self._array = name, np.array(value, np.float32)
-
-    def value(self):
-        return self._array
-
-    def add(self, number):
-        self._array += number
-
-
-def op(name, function, *inputs):
-    try:
-        result = np.asarray(function(*inputs))
-    except Exception as error:
-        result = OpError(f"{name}: {error}")
-    for hook in tuple(HOOKS):
-        hook(name, function, inputs, result)
-    if isinstance(result, OpError):
-        raise result
-    return result
-
-
-def step(function, given):
-    return STEPS[-1](function, given) if STEPS else function(given)
-
-
-# The engine.
 
 TRAITS = EngineTraits(
     "fake",
@@ -58,14 +19,14 @@ TRAITS = EngineTraits(
 
 
 class Recorder(OpRecorder):
-    framework = __file__
+    framework = fake.__file__
 
     def name_inputs(self, tensors):
         if self.setting("fake_inputs"):
             super().name_inputs(tensors)
 
     def after(self, name, function, inputs, result):
-        if isinstance(result, OpError):
+        if isinstance(result, fake.OpError):
             self.failed(result, function.__name__, inputs, name=name)
         else:
             self.op(function.__name__, inputs, result, name=name)
@@ -81,8 +42,8 @@ def see(engine, patches):
         with engine.run("step", function.__name__, {"given": given}):
             return function(given)
 
-    patches.also(lambda: HOOKS.append(hook), lambda: HOOKS.remove(hook))
-    patches.also(lambda: STEPS.append(step), lambda: STEPS.remove(step))
+    patches.also(lambda: fake.HOOKS.append(hook), lambda: fake.HOOKS.remove(hook))
+    patches.also(lambda: fake.STEPS.append(step), lambda: fake.STEPS.remove(step))
 
 
-ENGINE = ProgramKit(TRAITS, ["fake_engine"], see, Recorder, errors=(OpError,))
+ENGINE = ProgramKit(TRAITS, ["fake_framework"], see, Recorder, errors=(fake.OpError,))

@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fake_engine as fake
+import fake_engine
+import fake_framework as fake
 import numpy as np
 import pytest
 
@@ -17,14 +18,15 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ENTRY_POINTS = """\
 [tfdbg_cli.engines]
-fake.fake_engine = fake_engine:ENGINE
+fake.fake_framework = fake_engine:ENGINE
 """
 
 
 #: An engine in a package of its own, whose frames are between those of the program.
 OTHER = """\
 import dataclasses
-import fake_engine as fake
+import fake_engine
+import fake_framework as fake
 from tfdbg_cli.engines.kit.recording.program_kit import ProgramKit
 
 def see(engine, patches):
@@ -32,11 +34,14 @@ def see(engine, patches):
         with engine.run("step", function.__name__, {"given": given}):
             return function(given)
 
-    fake.see(engine, patches)
+    fake_engine.see(engine, patches)
     patches.also(lambda: fake.STEPS.append(step), lambda: fake.STEPS.remove(step))
 
 ENGINE = ProgramKit(
-    dataclasses.replace(fake.TRAITS, name="other"), ["fake_engine"], see, fake.Recorder
+    dataclasses.replace(fake_engine.TRAITS, name="other"),
+    ["fake_framework"],
+    see,
+    fake_engine.Recorder,
 )
 """
 
@@ -63,10 +68,11 @@ def known(installed):
 
 
 class FakeProgram(EngineProgram):
-    engine = fake.ENGINE
+    engine = fake_engine.ENGINE
     product, noise, total, result = "product:0", "noise:0", "total:0", "result:0"
     given = "input/given:0"
     error, failing = fake.OpError, "failing"
+    bad, reason = "root:0", "the square root of a negative number"
 
     def __init__(self):
         self.variable = fake.Variable("v", [3, 4])
@@ -74,6 +80,14 @@ class FakeProgram(EngineProgram):
 
     def run(self, given):
         return fake.step(self.train, given)
+
+    def swallow(self, given):
+        def losing(given):
+            with np.errstate(all="ignore"):
+                fake.op("root", np.sqrt, self.product_of(given))
+            return self.train(given)
+
+        return fake.step(losing, given)
 
     def train(self, given):
         product = self.product_of(given)
@@ -111,7 +125,7 @@ class TestUnderTheLauncher:
     SCRIPT = """\
 import functools
 import numpy as np
-import fake_engine as fake
+import fake_framework as fake
 import tfdbg_cli
 
 v = fake.Variable("v", [3, 4])
@@ -187,7 +201,7 @@ def step(function, *numbers):
         packages = tmp_path / "packages"
         (packages / "other-1.0.dist-info").mkdir(parents=True)
         (packages / "other-1.0.dist-info" / "entry_points.txt").write_text(
-            "[tfdbg_cli.engines]\nother.fake_engine = other_package.engine:ENGINE\n"
+            "[tfdbg_cli.engines]\nother.fake_framework = other_package.engine:ENGINE\n"
         )
         (packages / "other_package").mkdir()
         (packages / "other_package" / "__init__.py").touch()
@@ -260,7 +274,7 @@ def step(function, *numbers):
         assert done.returncode == 1
         assert re.search(r"Op name: +r$", done.stdout, re.M)
         assert "root:0" in done.stdout
-        assert done.stderr.splitlines()[-1].startswith("fake_engine.OpError: r: ")
+        assert done.stderr.splitlines()[-1].startswith("fake_framework.OpError: r: ")
         assert "tfdbg_cli" not in done.stderr
 
     @pytest.mark.parametrize(
