@@ -13,6 +13,19 @@ import numpy as np
 
 from tfdbg_cli.common.errors import one_line, related
 from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.node_words import (
+    API,
+    ARGUMENT,
+    BACKWARD,
+    BACKWARD_CALLED_AT,
+    ERROR,
+    FORWARD,
+    FORWARD_NODE,
+    GRAD_OF,
+    GRADIENTS,
+    INPUTS,
+    PHASE,
+)
 from tfdbg_cli.dumps.dtypes import name_of
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.graph import Graph, Node
@@ -192,7 +205,7 @@ class OpRecorder(CaptureLevel):
         if maker is not None and not all(self.tensor_name(each) for each in made):
             op_type, given = f"{maker.op_type}_vjp", self._outputs(given)
             more = maker.inputs
-            node = self._node(op_type, given, None, "vjp", "backward", forward, {}, more)
+            node = self._node(op_type, given, None, "vjp", BACKWARD, forward, {}, more)
             self._has_made(node, made)
 
     def failed(
@@ -207,7 +220,7 @@ class OpRecorder(CaptureLevel):
     ) -> None:
         """An op has raised an error; what it has gone through on its way out says nothing new."""
         if not any(each is self._failed[0] for each in related(error)):
-            given = {**(numbers or {}), "_error": one_line(error)}
+            given = {**(numbers or {}), ERROR: one_line(error)}
             self._failed = (error, self._node(op_type, inputs, frame, name, "", None, given))
 
     def goes_back(self, made: Any) -> None:
@@ -231,7 +244,7 @@ class OpRecorder(CaptureLevel):
     def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
         """They are nodes called ``input/NAME``."""
         for name, value in tensors().items():
-            self._add(f"input/{name}", "Input", [self.plain(value)])
+            self._add(f"{INPUTS}{name}", "Input", [self.plain(value)])
 
     # On and off, on several threads.
 
@@ -334,19 +347,19 @@ class OpRecorder(CaptureLevel):
         taken: list[str] = []
         attributes: dict[str, str] = {}
         for position, value in enumerate(inputs):
-            self._take(f"_arg_{position}", value, frame, taken, attributes)
+            self._take(f"{ARGUMENT}{position}", value, frame, taken, attributes)
         for key, value in numbers.items():
-            self._take(f"_arg_{key}" if key[0] != "_" else key, value, frame, taken, attributes)
+            self._take(key if key == ERROR else f"{ARGUMENT}{key}", value, frame, taken, attributes)
         taken += more
-        phase = phase or (place.phases[-1] if place.phases else "forward")
-        attributes.update(_phase=phase, _api=op_type)
+        phase = phase or (place.phases[-1] if place.phases else FORWARD)
+        attributes |= {PHASE: phase, API: op_type}
         base = name or op_type
         source = self._maker(forward) if forward is not None else place.forward
         stack = take(frame, None, None)
-        if phase == "backward":
-            base = f"gradients/{source}/{base}" if source else f"gradients/{base}"
-            attributes |= {"_forward_node": source} if source else {}
-        elif phase != "forward":
+        if phase == BACKWARD:
+            base = f"{GRADIENTS}{source}/{base}" if source else f"{GRADIENTS}{base}"
+            attributes |= {FORWARD_NODE: source} if source else {}
+        elif phase != FORWARD:
             base = f"{phase}/{base}"
         return self._add(base, op_type, (), taken, attributes, stack)
 
@@ -380,7 +393,7 @@ class OpRecorder(CaptureLevel):
     ) -> str:
         name = self._names.name(base)
         nodes, gradients, framework = self._nodes, self._gradients, self.framework
-        source = (attributes or {}).get("_forward_node", "")
+        source = (attributes or {}).get(FORWARD_NODE, "")
 
         def frames() -> tuple[Frame, ...]:
             if source in nodes:  # the line that is to blame for a gradient
@@ -390,10 +403,10 @@ class OpRecorder(CaptureLevel):
         def words() -> dict[str, str]:
             found = dict(attributes or {})
             if name in gradients:
-                found["_grad_of"] = gradients[name]
-            if found.get("_phase") == "backward":
+                found[GRAD_OF] = gradients[name]
+            if found.get(PHASE) == BACKWARD:
                 own = own_frame(_without(stack, framework))
-                found |= {"_backward_called_at": _place_of(own)} if own is not None else {}
+                found |= {BACKWARD_CALLED_AT: _place_of(own)} if own is not None else {}
             return found
 
         nodes[name] = Node(name, op_type, inputs, attributes=words, frames=frames)
