@@ -119,6 +119,10 @@ def _other_command(line: CommandLine) -> int:
             from tfdbg_cli.front.agents import main as agents
 
             return agents(line.args)
+        if line.script == "new-engine":
+            from tfdbg_cli.front.new_engine import main as new_engine
+
+            return _printed(new_engine, line)
         from tfdbg_cli.front.attach import main as attach
 
         return attach(line.args, line.options)
@@ -191,7 +195,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.log is not None and not wants_program:
             raise UserError("--log is about the runs of a program.")
         check_names(options)
-        if line.script in ("attach", "scan", "compare", "mcp") and not os.path.exists(line.script):
+        others = ("attach", "scan", "compare", "mcp", "new-engine")
+        if line.script in others and not os.path.exists(line.script):
             return _other_command(line)
         check_remote(options, wants_program)
         debugger = _make_debugger(options, wants_program)

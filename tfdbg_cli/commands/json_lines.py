@@ -11,10 +11,18 @@ from tfdbg_cli.commands.registry import Argument
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import LazyDocument, Line, Span
 
-__all__ = ["JSON_ARGUMENT", "json_document"]
+__all__ = ["JSON_ARGUMENT", "VERSION", "head", "json_document"]
+
+#: Of the structure that docs/json.md describes.
+VERSION = 1
 
 #: The option of every command that lists.
 JSON_ARGUMENT = Argument(("--json",), "one JSON object per line, for other programs")
+
+
+def head(framework: str, run: str, number: int) -> dict[str, Any]:
+    """What every JSON object about a stop begins with."""
+    return {"version": VERSION, "framework": framework, "run": {"name": run, "number": number}}
 
 
 def json_document(count: int, make: Callable[[int], Mapping[str, Any]]) -> LazyDocument:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.common.node_words import WRITES
 from tfdbg_cli.comparing.alignment import Pair
 from tfdbg_cli.comparing.digests import digest_in
 from tfdbg_cli.comparing.gaps import Gap, epsilon
@@ -45,7 +46,7 @@ class Left:
         self._step = max(self._step, epsilon(dtype))
         node = sides[0].nodes.get(pair.first.node_name)
         is_kept = sides[0].dump.digest(pair.first) is not None
-        if is_kept or (node is not None and "_writes" in node.attributes):
+        if is_kept or (node is not None and WRITES in node.attributes):
             digests = _digests(sides, pair)
             if digests is not None:
                 self._hashes.add((digests[0].hash, digests[1].hash))

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from tfdbg_cli.common.node_words import WRITES
 from tfdbg_cli.comparing.gaps import CODES
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
@@ -120,7 +121,7 @@ class Side:
         node = self.nodes.get(name)
         while node is not None and node.name not in seen:
             seen.add(node.name)
-            written = node_name_of(node.attributes.get("_writes", ""))
+            written = node_name_of(node.attributes.get(WRITES, ""))
             if self.holds(written):
                 return True
             node = self.nodes.get(written)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tfdbg_cli.common.arrays import Array, np
+from tfdbg_cli.common.node_words import ALPHA, DIMENSIONS, VALUE
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
 __all__ = ["Input", "carried", "summed"]
@@ -152,7 +153,7 @@ def _product(arrays: Sequence[Array], attributes: Mapping[str, str]) -> Array | 
 
 def _reduced(how: str) -> Callable[..., Array | None]:
     def made(arrays: Sequence[Array], attributes: Mapping[str, str]) -> Array | None:
-        text = next((attributes[name] for name in _DIMENSIONS if name in attributes), "")
+        text = next((attributes[name] for name in DIMENSIONS if name in attributes), "")
         numbers = [int(each) for each in re.findall(r"-?\d+", text)]
         if len(arrays) == 2 and arrays[1].ndim <= 1:  # TensorFlow gives them as a tensor
             numbers = [int(each) for each in arrays[1].reshape(-1)]
@@ -167,7 +168,7 @@ def _quotient_added(arrays: Sequence[Array], attributes: Mapping[str, str]) -> A
     """``a + value * b / c``: with all elements of Adam's step where a gradient is only rounding."""
     if len(arrays) != 3:
         return None
-    factor = float(attributes.get("_arg_value", "1"))
+    factor = float(attributes.get(VALUE, "1"))
     return np.asarray(arrays[0] + factor * arrays[1] / arrays[2])
 
 
@@ -175,7 +176,7 @@ def _pair(how: str) -> Callable[..., Array | None]:
     def made(arrays: Sequence[Array], attributes: Mapping[str, str]) -> Array | None:
         if len(arrays) != 2:
             return None
-        factor = float(attributes.get("_arg_alpha", "1"))
+        factor = float(attributes.get(ALPHA, "1"))
         second = factor * arrays[1] if factor != 1 else arrays[1]
         return np.asarray(getattr(np, how)(arrays[0], second))
 
@@ -183,8 +184,6 @@ def _pair(how: str) -> Callable[..., Array | None]:
 
 
 # The functions of NumPy by name: NumPy isn't imported before the program has had its say.
-# The attributes in which frameworks keep the dimensions of a reduction.
-_DIMENSIONS = ("_arg_dim", "_arg_axes", "axes", "axis")
 _OPS: Mapping[str, Callable[[Sequence[Array], Mapping[str, str]], Array | None]] = {
     "add": _pair("add"),
     "sub": _pair("subtract"),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from tfdbg_cli.common.node_words import ARGUMENT
 from tfdbg_cli.comparing.alignment import FED
 from tfdbg_cli.comparing.comparison import (
     AT_START,
@@ -175,7 +176,7 @@ def _arguments(first: Node, second: Node) -> Iterator[Argument]:
 
 def _given(attributes: Mapping[str, str]) -> dict[str, str]:
     return {
-        name.removeprefix("_arg_"): str(value)
+        name.removeprefix(ARGUMENT): str(value)
         for name, value in attributes.items()
         if not _NO_ARGUMENT.match(name) and not _NO_VALUE.search(str(value))
     }

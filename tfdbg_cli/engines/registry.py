@@ -78,7 +78,14 @@ def entries() -> Sequence[EngineEntry]:
         points = ()
     for point in points:
         name, _, module = point.name.partition(".")
-        found.append(EngineEntry(name, (module or name,), point.value))
+        entry = EngineEntry(name, (module or name,), point.value)
+        same = next((each for each in found if each.name == name), None)
+        if same is not None and same.target == entry.target:  # as it has several modules
+            found[found.index(same)] = same._replace(modules=(*same.modules, *entry.modules))
+        elif same is not None:
+            tell(f"the engine {point.value} isn't used: {same.target} is called {name}, too")
+        else:
+            found.append(entry)
     return tuple(found)
 
 
@@ -98,17 +105,9 @@ def load(name: str) -> Engine:
     """
     for entry in entries():
         if entry.name == name:
-            module, _, attribute = entry.target.partition(":")
-            try:
-                engine = getattr(importlib.import_module(module), attribute)
-            except ImportError as error:
-                raise UserError(
-                    f"The {name} engine can't be loaded: {error}.",
-                    f"Is {entry.modules[0].partition('.')[0]} installed?",
-                ) from error
-            assert isinstance(engine, Engine)
+            engine = _imported(entry)
             if entry not in _BUILTIN:
-                _own(entry, module)
+                _own(entry, entry.target.partition(":")[0])
             if engine.traits is not None:
                 register(engine.traits)
             return engine
@@ -117,6 +116,35 @@ def load(name: str) -> Engine:
         f'There is no engine named "{name}".',
         did_you_mean(name, names) or f"There are {', '.join(names)}.",
     )
+
+
+def _imported(entry: EngineEntry) -> Engine:
+    """The engine of an entry, or a `UserError` that says why there is none."""
+    module, _, attribute = entry.target.partition(":")
+    failed = f"The {entry.name} engine can't be loaded"
+    try:
+        engine = importlib.import_module(module)
+        for part in attribute.split("."):
+            engine = getattr(engine, part)
+    except ImportError as error:
+        missing = (error.name or "").partition(".")[0]
+        frameworks = {each.partition(".")[0] for each in entry.modules}
+        is_framework = not missing or missing in frameworks
+        wanted = entry.modules[0].partition(".")[0] if is_framework else missing
+        hint = f"Is {wanted} installed?" if is_framework else f"Its package needs {wanted}."
+        raise UserError(f"{failed}: {one_line(error).rstrip('.')}.", hint) from error
+    except AttributeError as error:
+        hint = "Its entry point has to name one: package.module:ENGINE."
+        raise UserError(f"{failed}: {one_line(error).rstrip('.')}.", hint) from error
+    if not isinstance(engine, Engine):
+        is_class = isinstance(engine, type)
+        kind = f"the class {engine.__name__}" if is_class else f"of class {type(engine).__name__}"
+        hint = "Its entry point has to name an object: a SessionEngine, a ProgramEngine."
+        raise UserError(f"{failed}: {entry.target} is {kind}, and no engine.", hint)
+    if engine.name != entry.name:
+        hint = f'Its entry point has to be called "{engine.name}.{entry.modules[0]}".'
+        raise UserError(f'{failed}: it is called "{engine.name}" itself.', hint)
+    return engine
 
 
 def _own(entry: EngineEntry, name: str) -> None:

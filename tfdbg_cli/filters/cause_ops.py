@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
+from tfdbg_cli.common.node_words import ARGUMENT, BACKWARD, FORWARD_NODE, GRADIENTS, PHASE
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.cause_patterns import BACKWARD, PHASE, constant
+from tfdbg_cli.filters.cause_patterns import constant
 from tfdbg_cli.filters.lineage import TensorLineage, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 
@@ -22,7 +23,7 @@ __all__ = [
     "written_as",
 ]
 
-_FORWARD_NODE, _GRADIENT_SCOPE, _GRAD = "_forward_node", "gradients/", "Grad"
+_GRAD = "Grad"
 _OF_NODE = re.compile(r"gradients/([A-Za-z0-9]+?)Backward\d*/")
 _SESSION_GRADIENT = re.compile(r"(?:.*/)?gradients(?:_\d+)?/(.+?)_grad/")
 # What has a gradient that is bad where the op itself is, or that divides as well.
@@ -147,7 +148,7 @@ def forward_node(graph: Graph, node: Node) -> Node | None:
         graph: of the run.
         node: of it.
     """
-    told = node.attributes.get(_FORWARD_NODE)
+    told = node.attributes.get(FORWARD_NODE)
     if told is not None:
         return graph.nodes.get(told)
     if (found := _SESSION_GRADIENT.match(node.name)) is not None:  # of tf.gradients
@@ -205,7 +206,7 @@ def _with_same_input(lineage: TensorLineage, graph: Graph, node: Node) -> list[N
 
 
 def _is_backward(node: Node) -> bool:
-    return node.attributes.get(PHASE) == BACKWARD or node.name.startswith(_GRADIENT_SCOPE)
+    return node.attributes.get(PHASE) == BACKWARD or node.name.startswith(GRADIENTS)
 
 
 def _has_edge(lineage: TensorLineage, node: Node, by_results: bool) -> bool:
@@ -226,10 +227,10 @@ def _is_derivative(graph: Graph, node: Node, forward: Node) -> bool:
     if one is not None:
         return one + 1 == other
     maker = graph.nodes.get(node_name_of(node.inputs[1])) if len(node.inputs) > 1 else None
-    given = forward.inputs[1:] or [forward.attributes.get("_arg_1", "")]
+    given = forward.inputs[1:] or [forward.attributes.get(f"{ARGUMENT}1", "")]
     return maker is not None and (
         constant(maker, 1) == 1
-        and (maker.inputs[:1] == given or maker.attributes.get("_arg_0") == given[0])
+        and (maker.inputs[:1] == given or maker.attributes.get(f"{ARGUMENT}0") == given[0])
     )
 
 

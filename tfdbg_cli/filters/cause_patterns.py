@@ -6,22 +6,27 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tfdbg_cli.common.arrays import np
+from tfdbg_cli.common.node_words import (
+    BACKWARD,
+    FORWARD_NODE,
+    GRADIENTS,
+    LEFT,
+    PHASE,
+    RIGHT,
+    VIEW,
+    WRITES,
+)
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of, parse_tensor_name
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.lineage import TensorLineage, floats
-from tfdbg_cli.filters.outcome import WRITES
 
-__all__ = ["BACKWARD", "PHASE", "Makers", "constant", "later_phase", "number_of"]
+__all__ = ["Makers", "constant", "later_phase", "number_of"]
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?inf|nan", re.IGNORECASE)
 # Numbers below half of the smallest one of a dtype are 0 in it.
 _SMALLEST = {"float16": 2.0**-25, "float32": 2.0**-150}
-# The attributes that have an op's operands, where they are numbers and no tensors.
-_OPERANDS = (("_arg_self", "_arg_0"), ("_arg_other", "_arg_exponent", "_arg_1", "_arg_scalar", "y"))
-#: The attribute that says in which part of a training step an op was, and one of its values.
-PHASE, BACKWARD = "_phase", "backward"
-_FORWARD_NODE, _VIEW = "_forward_node", "_view"
+_OPERANDS = (LEFT, RIGHT)
 
 
 def constant(node: Node, place: int) -> float | None:
@@ -65,7 +70,7 @@ class Makers:
         assert self._lineage.graph is not None
         if what == "sqrt_grad":
             return node.inputs[0]
-        forward = self._lineage.graph.nodes.get(node.attributes.get(_FORWARD_NODE, ""))
+        forward = self._lineage.graph.nodes.get(node.attributes.get(FORWARD_NODE, ""))
         if what not in ("div", "sqrt_backward"):
             return ""
         if forward is not None:
@@ -195,7 +200,7 @@ class Makers:
         return name, maker
 
     def _hands_on(self, node: Node) -> bool:
-        return _VIEW in node.attributes or self._computes(node) == "same"
+        return VIEW in node.attributes or self._computes(node) == "same"
 
     def _node(self, name: str) -> Node | None:
         assert self._lineage.graph is not None
@@ -224,4 +229,4 @@ def later_phase(nodes: Mapping[str, Node], name: str) -> str:
         name: of the node.
     """
     found = nodes[name].attributes.get(PHASE, "") if name in nodes else ""
-    return found.replace("forward", "") or ("backward" if "gradients/" in name else "")
+    return found.replace("forward", "") or (BACKWARD if GRADIENTS in name else "")

@@ -8,21 +8,21 @@ from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.interpreter.unwarned import unwarned
+from tfdbg_cli.common.node_words import ALPHA, PHASE, WRITES
 from tfdbg_cli.dumps.dump import CannotRedo, Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.dumps.run_info import CALLS
 from tfdbg_cli.filters.cause_ops import inside, of_gradient, written_as
-from tfdbg_cli.filters.cause_patterns import PHASE, Makers, constant, number_of
+from tfdbg_cli.filters.cause_patterns import Makers, constant, number_of
 from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case, can_give
 from tfdbg_cli.filters.collapsed import why_constant
 from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others, inputs_of, value_of
 from tfdbg_cli.filters.magnitude import largest_number
-from tfdbg_cli.filters.outcome import WRITES
 from tfdbg_cli.filters.pairs import why_broadcast
 from tfdbg_cli.filters.updates import why_stuck
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
-__all__ = ["ADVICE", "ALPHA", "Cause", "cause_of"]
+__all__ = ["ADVICE", "Cause", "cause_of"]
 
 # Values of more elements aren't looked at: the first screen is there at once.
 _MOST = 1 << 26
@@ -88,9 +88,6 @@ _ADVICE_IN = {
 
 # Ops that divide -> the place of the divisor.
 _DIVISORS = {"div": 1, "addcdiv": 2}
-# PyTorch's factor of the second operand of a sum.
-#: What PyTorch multiplies the second of two summands by.
-ALPHA = "_arg_alpha"
 _NOT_THESE = (
     "not from the inputs shown below: they were overwritten since, or the op computes in "
     "another precision"

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
+from tfdbg_cli.common.node_words import PHASE
 from tfdbg_cli.dumps.dump import Datum, Dump, explained
 from tfdbg_cli.dumps.graph import Node, node_name_of
-from tfdbg_cli.filters.cause_patterns import PHASE
 from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others
 from tfdbg_cli.filters.magnitude import GRADIENT
 

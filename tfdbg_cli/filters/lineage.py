@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.common.node_words import OUTPUT_SHAPES, VIEW
 from tfdbg_cli.dumps.ancestry import Ancestry
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
@@ -25,8 +26,6 @@ WRITTEN = "written"
 
 # How the types of PyTorch's ops on lists of tensors begin.
 _FOREACH = "_foreach_"
-# The attributes of PyTorch's views, and of the shapes of an op's outputs.
-_VIEW, _SHAPES = "_view", "_output_shapes"
 
 _CLEAN = Health(0, 0, 0)
 
@@ -191,7 +190,7 @@ def inputs_of(node: Node, datum: Datum) -> Sequence[str]:
     if not node.op_type.startswith(_FOREACH):
         return node.inputs
     try:
-        count = len(json.loads(node.attributes.get(_SHAPES, "[]")))
+        count = len(json.loads(node.attributes.get(OUTPUT_SHAPES, "[]")))
     except ValueError:
         return node.inputs
     if not count or len(node.inputs) % count:
@@ -201,7 +200,7 @@ def inputs_of(node: Node, datum: Datum) -> Sequence[str]:
 
 def holds_others(node: Node) -> bool:
     """Whether the tensors of a node are views of others, or those with what was written to them."""
-    return node.op_type == WRITTEN or _VIEW in node.attributes
+    return node.op_type == WRITTEN or VIEW in node.attributes
 
 
 def value_of(datum: Datum) -> Any:

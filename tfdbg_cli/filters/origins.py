@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.common.arrays import np
+from tfdbg_cli.common.node_words import ARGUMENT
 from tfdbg_cli.dumps.dump import Datum, Dump, only_nonfinite
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.filters.absorbed import Absorption, Absorptions
@@ -29,7 +30,6 @@ __all__ = [
 
 _INFINITE = re.compile(r"(?<![A-Za-z_])[-+]?inf(inity)?(?![A-Za-z_])", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?(?![\w.])", re.IGNORECASE)
-_ARGUMENT = "_arg_"
 
 # What computes other numbers than its inputs have; of these what adds, and what joins many elements
 # to one.
@@ -331,7 +331,7 @@ def _is_mask(datum: Datum, bad: Health) -> bool:
 
 
 def _arguments(node: Node) -> Iterator[str]:
-    return (text for name, text in node.attributes.items() if name.startswith(_ARGUMENT))
+    return (text for name, text in node.attributes.items() if name.startswith(ARGUMENT))
 
 
 def _has_infinite_argument(node: Node) -> bool:

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from tfdbg_cli.common.arrays import np
+from tfdbg_cli.common.node_words import RESULT, WRITES
 from tfdbg_cli.common.traits import OpRoles
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import split_tensor_name
@@ -14,12 +15,9 @@ from tfdbg_cli.dumps.executions import body_of
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, holds_others
 
-__all__ = ["WRITES", "Outcome"]
+__all__ = ["Outcome"]
 
-_RESULT = "_result"
 _BAD_NUMBER = re.compile(r"nan|inf", re.IGNORECASE)
-#: What an op of PyTorch's overwrites, as it was before.
-WRITES = "_writes"
 
 
 class Outcome:
@@ -243,7 +241,7 @@ def _is_read(graph: Graph, name: str) -> bool:
 def _is_exit(node: Node, roles: OpRoles) -> bool:
     """Whether what a node reads leaves the run as no tensor."""
     if node.op_type in roles.telling:
-        return _BAD_NUMBER.search(node.attributes.get(_RESULT, "")) is not None
+        return _BAD_NUMBER.search(node.attributes.get(RESULT, "")) is not None
     return roles.sending.match(node.op_type) is not None
 
 

@@ -6,20 +6,19 @@ import re
 from typing import Any, NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
+from tfdbg_cli.common.node_words import FACTORS, SCALARS, WRITES
 from tfdbg_cli.dumps.dtypes import LAYOUTS
 from tfdbg_cli.dumps.dump import Datum, Dump, explained
 from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.filters.cause_patterns import constant, number_of
 from tfdbg_cli.filters.lineage import TensorLineage, floats, inputs_of
-from tfdbg_cli.filters.outcome import WRITES
 
 __all__ = ["stuck", "why_stuck"]
 
 # Smaller gradients are those of a parameter that is where it should be.
 _LEAST_GRADIENT = 1e-3
 _UPDATES = frozenset({"add", "addcdiv", "sub"})
-_FACTORS = ("_arg_alpha", "_arg_value")
 # Ops on a variable -> the input that it is moved by; of TensorFlow, where they give no tensor.
 _ASSIGNING = re.compile(r"Assign(?:Add|Sub)(?:VariableOp)?")
 _NUMBER = re.compile(r"[-+]?[\d.]+(?:e[-+]?\d+)?")
@@ -138,10 +137,10 @@ def _of_step(lineage: TensorLineage, datum: Datum) -> _Update | None:
 
 def _factor(node: Node, slot: int) -> float:
     """What an op multiplies its step by: one number, or one of each parameter."""
-    numbers = _NUMBER.findall(node.attributes.get("_arg_scalars", ""))
+    numbers = _NUMBER.findall(node.attributes.get(SCALARS, ""))
     if slot < len(numbers):
         return float(numbers[slot])
-    found = (number_of(node, each) for each in _FACTORS)
+    found = (number_of(node, each) for each in FACTORS)
     return next((each for each in found if each is not None), 1.0)
 
 

@@ -26,7 +26,8 @@ USAGE = """tfdbg [options] SCRIPT [args ...]
        tfdbg [options] attach [ADDRESS]
        tfdbg scan TREE [-f FILTER] [--executor WHO]
        tfdbg compare TREE_A TREE_B [--executor WHO]
-       tfdbg mcp [--root DIR] [--allow RIGHTS]"""
+       tfdbg mcp [--root DIR] [--allow RIGHTS]
+       tfdbg new-engine NAME"""
 
 _DESCRIPTION = """\
 Runs a program as python does and stops before and after each of its runs (a

@@ -21,7 +21,7 @@ from tfdbg_cli.common.interpreter.recursion import depth, lift
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.source_text import keep_source
-from tfdbg_cli.dumps.sources import is_engine_path
+from tfdbg_cli.dumps.sources import is_debugger_code
 from tfdbg_cli.front import start
 from tfdbg_cli.front.engine_watch import EngineWatch
 from tfdbg_cli.front.import_hook import ImportHook
@@ -377,7 +377,7 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
         module = trace.tb_frame.f_globals.get("__name__")
         if was_ours and _is_detour(kept, trace):
             del kept[-2:]
-        was_ours = _is_ours(module) or is_engine_path(trace.tb_frame.f_code.co_filename)
+        was_ours = _is_ours(module) or _is_in_place(trace.tb_frame.f_code)
         # runpy is ours where it finds the module to run, and the program's where that calls it.
         in_launcher = module == __name__ or (in_launcher and module == "runpy")
         if not in_launcher and not was_ours:
@@ -392,6 +392,11 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
         current.tb_next = following
         following = current
     return following
+
+
+def _is_in_place(code: CodeType) -> bool:
+    """Whether a code is ours, or of the engine of another package, wherever it seems to be."""
+    return not code.co_filename.startswith("<frozen ") and is_debugger_code(code)
 
 
 def _is_detour(kept: list[TracebackType], trace: TracebackType) -> bool:

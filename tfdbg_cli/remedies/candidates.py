@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
+from tfdbg_cli.common.node_words import ALPHA
 from tfdbg_cli.dumps.dump import CannotRedo
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.filters.cause_ops import is_decomposition
 from tfdbg_cli.filters.cause_patterns import number_of
 from tfdbg_cli.filters.cause_rules import BY_ELEMENT
-from tfdbg_cli.filters.causes import ALPHA
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.remedies.trial import Change
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import DumpError
+from tfdbg_cli.common.node_words import BACKWARD, PHASE
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.cause_ops import forward_node
-from tfdbg_cli.filters.cause_patterns import BACKWARD, PHASE, later_phase
+from tfdbg_cli.filters.cause_patterns import later_phase
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite
 

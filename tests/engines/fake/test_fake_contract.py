@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fake_engine as fake
+import fake_engine
+import fake_framework as fake
 import numpy as np
 import pytest
 
@@ -17,32 +18,31 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ENTRY_POINTS = """\
 [tfdbg_cli.engines]
-fake.fake_engine = fake_engine:ENGINE
+fake.fake_framework = fake_engine:ENGINE
 """
 
 
 #: An engine in a package of its own, whose frames are between those of the program.
 OTHER = """\
 import dataclasses
-import fake_engine as fake
-from tfdbg_cli.engines.kit.engine import OneProgramEngine
-from tfdbg_cli.engines.kit.program import Program
+import fake_engine
+import fake_framework as fake
+from tfdbg_cli.engines.kit.recording.program_kit import ProgramKit
 
-class Runs(fake.Runs):
-    def step(self, function, given):
-        with self.stretch("step", function.__name__, {"given": given}):
+def see(engine, patches):
+    def step(function, given):
+        with engine.run("step", function.__name__, {"given": given}):
             return function(given)
 
-class Engine(OneProgramEngine):
-    name, modules = "other", ("fake_engine",)
-    traits = dataclasses.replace(fake.TRAITS, name="other")
+    fake_engine.see(engine, patches)
+    patches.also(lambda: fake.STEPS.append(step), lambda: fake.STEPS.remove(step))
 
-    def make_program(self):
-        program = Program(self.traits)
-        program.runs = program.patches = Runs(program, fake.Policy(program.value))
-        return program
-
-ENGINE = Engine()
+ENGINE = ProgramKit(
+    dataclasses.replace(fake_engine.TRAITS, name="other"),
+    ["fake_framework"],
+    see,
+    fake_engine.Recorder,
+)
 """
 
 
@@ -68,10 +68,11 @@ def known(installed):
 
 
 class FakeProgram(EngineProgram):
-    engine = fake.ENGINE
+    engine = fake_engine.ENGINE
     product, noise, total, result = "product:0", "noise:0", "total:0", "result:0"
     given = "input/given:0"
     error, failing = fake.OpError, "failing"
+    bad, reason = "root:0", "the square root of a negative number"
 
     def __init__(self):
         self.variable = fake.Variable("v", [3, 4])
@@ -79,6 +80,14 @@ class FakeProgram(EngineProgram):
 
     def run(self, given):
         return fake.step(self.train, given)
+
+    def swallow(self, given):
+        def losing(given):
+            with np.errstate(all="ignore"):
+                fake.op("root", np.sqrt, self.product_of(given))
+            return self.train(given)
+
+        return fake.step(losing, given)
 
     def train(self, given):
         product = self.product_of(given)
@@ -116,7 +125,7 @@ class TestUnderTheLauncher:
     SCRIPT = """\
 import functools
 import numpy as np
-import fake_engine as fake
+import fake_framework as fake
 import tfdbg_cli
 
 v = fake.Variable("v", [3, 4])
@@ -192,7 +201,7 @@ def step(function, *numbers):
         packages = tmp_path / "packages"
         (packages / "other-1.0.dist-info").mkdir(parents=True)
         (packages / "other-1.0.dist-info" / "entry_points.txt").write_text(
-            "[tfdbg_cli.engines]\nother.fake_engine = other_package.engine:ENGINE\n"
+            "[tfdbg_cli.engines]\nother.fake_framework = other_package.engine:ENGINE\n"
         )
         (packages / "other_package").mkdir()
         (packages / "other_package" / "__init__.py").touch()
@@ -224,6 +233,19 @@ def step(function, *numbers):
         assert "run-end: block #1: both" in done.stdout
         assert {"root:0", "root_1:0"} <= set(done.stdout.split())
 
+    def test_a_block_without_a_name_is_called_by_its_line(self, debug):
+        program = "with tfdbg_cli.run():\n    step(train, 1, 2)\n"
+        done = debug(program, "run", "run_info")
+        assert f"run-end: block #1: s.py:{len(self.SCRIPT.splitlines()) + 1} ---" in done.stdout
+
+    def test_it_has_no_modules_to_speak_of(self, debug):
+        program = "for i in range(9): step(train, 1, 8 - i)\nstep(train, 1, -1)\n"
+        done = debug(program, "run -f", "run_info", "why")
+        assert "run-end: step #10: train" in done.stdout
+        assert re.search(r"Level: +(everything|op records) ?\(?", done.stdout)
+        assert "sees no modules" not in done.stdout
+        assert "Why:   the square root of a negative number" in done.stdout
+
     def test_what_goes_wrong_in_it_is_none_of_the_programs_business(self, debug):
         program = "step(train, 1, 2)\nstep(odd, 1, 2)\nstep(train, 1, 2)\n"
         done = debug(program, "run -t 2", "lt")
@@ -252,7 +274,7 @@ def step(function, *numbers):
         assert done.returncode == 1
         assert re.search(r"Op name: +r$", done.stdout, re.M)
         assert "root:0" in done.stdout
-        assert done.stderr.splitlines()[-1].startswith("fake_engine.OpError: r: ")
+        assert done.stderr.splitlines()[-1].startswith("fake_framework.OpError: r: ")
         assert "tfdbg_cli" not in done.stderr
 
     @pytest.mark.parametrize(

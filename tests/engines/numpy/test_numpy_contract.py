@@ -12,6 +12,7 @@ class NumpyProgram(EngineProgram):
     engine = ENGINE
     product, noise, total, result, given = "product:0", "noise:0", "total:0", "result:0", "x:0"
     error, failing = tf.errors.InvalidArgumentError, "failing"
+    bad, reason = "log:0", "the logarithm of a negative number"
 
     def __init__(self):
         with tf.Graph().as_default() as graph:
@@ -19,6 +20,7 @@ class NumpyProgram(EngineProgram):
             variable = tf.Variable(np.array([3, 4], np.float32), name="v")
             self.x, self.variable = x, variable
             product = tf.multiply(x, variable, name="product")
+            self.log = tf.log(product, name="log")
             noise = tf.random_uniform([2], name="noise")
             total = tf.add(product, noise, name="total")
             self.twice = tf.multiply(total, 2.0, name="result")
@@ -33,6 +35,9 @@ class NumpyProgram(EngineProgram):
 
     def run(self, given):
         return self.session.run([self.twice, self.update], {self.x: given})[0]
+
+    def swallow(self, given):
+        return self.session.run([self.twice, self.update, self.log], {self.x: given})[0]
 
     def fail(self, given):
         self.session.run(self.wrong, {self.x: given})

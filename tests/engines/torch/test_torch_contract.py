@@ -21,6 +21,8 @@ class Net(torch.nn.Module):
             return product.view(3)
         if how == "interrupt":
             raise KeyboardInterrupt
+        if how == "swallow":
+            torch.sqrt(product)
         noise = torch.randn(2, generator=self.stream)
         total = product + noise
         result = total * self.weight
@@ -38,6 +40,7 @@ class InferenceProgram(EngineProgram):
     product, noise, total, result = "mul:0", "randn:0", "add:0", "mul_:0"
     given = "input/x:0"
     error, failing = RuntimeError, "view"
+    bad, reason = "sqrt:0", "the square root of a negative number"
     keeps_values = False  # it holds references and sees what is written while a run lasts
 
     def __init__(self):
@@ -46,6 +49,10 @@ class InferenceProgram(EngineProgram):
     def run(self, given):
         with torch.no_grad():
             return net(torch.tensor(given))
+
+    def swallow(self, given):
+        with torch.no_grad():
+            return net(torch.tensor(given), "swallow")
 
     def fail(self, given):
         net(torch.tensor(given), "fail")
@@ -62,6 +69,8 @@ class InferenceProgram(EngineProgram):
 
 class TrainingProgram(InferenceProgram):
     """The steps of an optimizer are the ends of the runs."""
+
+    bad = ""  # the inference has it, too
 
     def __init__(self):
         super().__init__()

@@ -14,6 +14,22 @@ from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.program_names import own_names_of
 from tfdbg_cli.common.documents import Line, Link, Span, line
+from tfdbg_cli.common.node_words import (
+    API,
+    BACKWARD,
+    BACKWARD_CALLED_AT,
+    ERROR,
+    FORWARD_NODE,
+    GRAD_OF,
+    GRADIENTS,
+    MODULE,
+    MODULE_STACK,
+    OPTIMIZER,
+    OWN_BACKWARD,
+    PHASE,
+    VIEW,
+    WRITES,
+)
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.sources import own_frame
@@ -27,9 +43,6 @@ __all__ = [
     "stack_label",
 ]
 
-# A node's frames are those of a backward that the program has written itself.
-_OWN = "_own_backward"
-
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+) in (?P<function>.+)")
 
 # Forward op -> the ops that compute its gradients. A graph never changes.
@@ -41,38 +54,38 @@ def origin_lines(context: Context, graph: Graph, node: Node) -> list[Line]:
     found = node.attributes
     own = own_names_of(context, node.name)
     lines = [_labelled("In the program", ", ".join(own))] if own else []
-    if "_phase" not in found:
+    if PHASE not in found:
         return lines
     forward = forward_of(graph, node)
-    lines.append(_labelled("Phase", found["_phase"]))
+    lines.append(_labelled("Phase", found[PHASE]))
     optimizer, parameter = _update(node)
     if optimizer:
         updates = [Span(f", of {optimizer}")]
         if parameter:
             updates += [Span(" for "), _node(graph, parameter)]
         lines[-1] = line(*lines[-1].spans, *updates)
-    module = (forward or node).attributes.get("_module", "")
+    module = (forward or node).attributes.get(MODULE, "")
     if module:
         lines.append(_labelled("Module", module))
-    api = (forward or node).attributes.get("_api", "")
+    api = (forward or node).attributes.get(API, "")
     if api:
         lines.append(_labelled("Called as", api if forward is None else f"{api} (forward)"))
     if forward is not None:
         lines.append(line(*_label("Gradient of"), _node(graph, forward.name)))
-    elif "_grad_of" in found:
-        lines.append(line(*_label("Gradient of"), _node(graph, found["_grad_of"])))
-    if "_view" in found:
+    elif GRAD_OF in found:
+        lines.append(line(*_label("Gradient of"), _node(graph, found[GRAD_OF])))
+    if VIEW in found:
         lines.append(_labelled("View", "its output shares the elements of an input"))
-    if "_writes" in found:
-        lines.append(_labelled("Overwrites", found["_writes"]))
-    if "_error" in found:
-        lines.append(line(*_label("Raised"), (found["_error"], "error")))
+    if WRITES in found:
+        lines.append(_labelled("Overwrites", found[WRITES]))
+    if ERROR in found:
+        lines.append(line(*_label("Raised"), (found[ERROR], "error")))
     return lines
 
 
 def gradient_lines(graph: Graph, node: Node) -> list[Line]:
     """The ops that compute the gradients of a forward op."""
-    found = _gradients_of(graph).get(node.name, []) if "_phase" in node.attributes else []
+    found = _gradients_of(graph).get(node.name, []) if PHASE in node.attributes else []
     if not found:
         return []
     lines = [line(), line(f"  {len(found)} gradient op(s):")]
@@ -84,12 +97,12 @@ def gradient_lines(graph: Graph, node: Node) -> list[Line]:
 
 def forward_of(graph: Graph, node: Node) -> Node | None:
     """The forward op whose gradient a node computes; ``None``: it computes none."""
-    return graph.nodes.get(node.attributes.get("_forward_node", ""))
+    return graph.nodes.get(node.attributes.get(FORWARD_NODE, ""))
 
 
 def stack_label(graph: Graph, node: Node) -> str:
     """What the innermost frame of a node is, in a word or two."""
-    if "_phase" not in node.attributes:
+    if PHASE not in node.attributes:
         return "Made at"
     if forward_of(graph, node) is not None and "/hook/" not in node.name:
         return "Forward op called at"
@@ -98,25 +111,25 @@ def stack_label(graph: Graph, node: Node) -> str:
 
 def stack_heading(graph: Graph, node: Node) -> list[Line]:
     """The lines above the frames of a node; empty for nodes that were not called."""
-    if "_phase" not in node.attributes:
+    if PHASE not in node.attributes:
         return []
     forward = forward_of(graph, node)
-    called = node if forward is None or _OWN in node.attributes else forward
-    if forward is not None and "/hook/" not in node.name and _OWN not in node.attributes:
+    called = node if forward is None or OWN_BACKWARD in node.attributes else forward
+    if forward is not None and "/hook/" not in node.name and OWN_BACKWARD not in node.attributes:
         head = [
             Span("Made by the forward op "),
             _node(graph, forward.name),
             Span(", called at:"),
         ]
-    elif _OWN in node.attributes:
+    elif OWN_BACKWARD in node.attributes:
         head = [Span("Traceback of the call in the function's own backward:", "heading")]
-    elif node.attributes["_phase"] == "backward" and "/hook/" not in node.name:
+    elif node.attributes[PHASE] == BACKWARD and "/hook/" not in node.name:
         head = [Span("Made by a backward pass, called at:", "heading")]
     else:
         head = [Span("Traceback of the call:", "heading")]
     lines = [line(), line(*head)]
-    stack = called.attributes.get("_module_stack") or called.attributes.get("_module", "")
-    api = called.attributes.get("_api", "")
+    stack = called.attributes.get(MODULE_STACK) or called.attributes.get(MODULE, "")
+    api = called.attributes.get(API, "")
     text = " > ".join(part for part in (stack, api) if part)
     return [*lines, line(("  " + text, "info"))] if text else lines
 
@@ -126,13 +139,13 @@ def call_lines(dump: Dump, graph: Graph, node: Node) -> list[Line]:
     forward = forward_of(graph, node)
     if forward is None and "/hook/" not in node.name:
         return []
-    if forward is not None and _OWN in node.attributes:
+    if forward is not None and OWN_BACKWARD in node.attributes:
         frame = own_frame(forward.frames or ())
         if frame is None:
             return []
         head = [Span("Gradient of "), _node(graph, forward.name), Span(", called at:")]
         return [line(), line(*head), *_place(dump, frame.file, frame.line)]
-    text = node.attributes.get("_backward_called_at", "")
+    text = node.attributes.get(BACKWARD_CALLED_AT, "")
     match = _PLACE.fullmatch(text)
     if match is None:
         return []
@@ -164,7 +177,7 @@ def _node(graph: Graph, name: str) -> Span:
 
 def _update(node: Node) -> tuple[str, str]:
     """Optimizer and parameter of ``optimizer/Adam/fc1.weight/add_``; empty for other phases."""
-    if node.attributes["_phase"] != "optimizer":
+    if node.attributes[PHASE] != OPTIMIZER:
         return "", ""
     parts = node.name.split("/")  # a parameter may have slashes in its name
     return (parts[1] if len(parts) > 2 else ""), "/".join(parts[2:-1])
@@ -175,7 +188,7 @@ def _gradients_of(graph: Graph) -> dict[str, list[str]]:
     if found is None:
         found = {}
         for node in _backward_nodes(graph):
-            forward = node.attributes.get("_forward_node")
+            forward = node.attributes.get(FORWARD_NODE)
             if forward:
                 found.setdefault(forward, []).append(node.name)
         _gradients[graph] = found
@@ -184,4 +197,4 @@ def _gradients_of(graph: Graph) -> dict[str, list[str]]:
 
 def _backward_nodes(graph: Graph) -> Iterable[Node]:
     """Those that may have a forward op: their attributes are made, and kept, by asking."""
-    return (node for node in graph.nodes.values() if node.name.startswith("gradients/"))
+    return (node for node in graph.nodes.values() if node.name.startswith(GRADIENTS))

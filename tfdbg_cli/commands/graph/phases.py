@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tfdbg_cli.common.node_words import PHASE
 from tfdbg_cli.dumps.dump import Dump
 
 __all__ = ["PHASES", "Phase", "phase_of", "phases_of"]
@@ -41,7 +42,7 @@ def phase_of(dump: Dump, node: str) -> Phase:
     """The phase of a node; what says nothing of it counts as forward."""
     graph = dump.graph()
     found = graph.nodes.get(node) if graph is not None else None
-    name = found.attributes.get("_phase", "") if found is not None else ""
+    name = found.attributes.get(PHASE, "") if found is not None else ""
     return _BY_NAME.get(name, PHASES[0])
 
 

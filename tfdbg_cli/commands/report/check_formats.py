@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tfdbg_cli.commands.report.finding import VERSION, Finding
+from tfdbg_cli.commands.json_lines import VERSION
+from tfdbg_cli.commands.report.finding import Finding
 from tfdbg_cli.common.version import __version__
 
 __all__ = ["CHECK_FORMATS", "Checked"]

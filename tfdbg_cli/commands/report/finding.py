@@ -12,6 +12,7 @@ from typing import Any
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.verdict import as_page, first_origin, spread_to, verdict
+from tfdbg_cli.commands.json_lines import head
 from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
@@ -28,13 +29,9 @@ from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.remedies.tried import tried_at_stop
 from tfdbg_cli.tensors.badness import find_bad
 
-__all__ = ["VERSION", "Finding", "find_in", "head"]
+__all__ = ["Finding", "find_in"]
 
 _MOST_INPUTS, _MOST_SPREAD, _MOST_ELEMENTS = 6, 20, 20
-
-
-#: Of the structure that docs/json.md describes.
-VERSION = 1
 
 
 @dataclass
@@ -194,11 +191,6 @@ def _begin(
     if exclude is not None and origin.timestamp > first.timestamp:
         return first, False  # it was made bad by one that may be
     return origin, True
-
-
-def head(framework: str, run: str, number: int) -> dict[str, Any]:
-    """What every JSON object about a stop begins with."""
-    return {"version": VERSION, "framework": framework, "run": {"name": run, "number": number}}
 
 
 def _describe(finding: Finding, dump: Dump, begin: Datum, *, is_origin: bool) -> None:

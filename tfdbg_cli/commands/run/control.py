@@ -197,6 +197,8 @@ def describe_run(context: Context) -> str:
     head = f"{info.kind} #{number}: " if number else ""
     if info.runner:
         return head + info.runner
+    if info.unit == "program" and not info.fetches:
+        return head.removesuffix(": ") or info.kind
     fetch, feed = ("fetch", "feed") if has_debug_ops(info) else ("output", "input")
     fetches = _plural(len(info.fetches), fetch, "fetches" if fetch == "fetch" else None)
     if len(info.fetches) == 1:

@@ -9,6 +9,7 @@ from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.verdict import first_origin, verdict
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import Line, Link, MenuItem, Span, TextDocument, line
+from tfdbg_cli.common.node_words import OUTPUT_SHAPES
 from tfdbg_cli.dumps.dump import Dump, RunError
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of, parse_tensor_name
 from tfdbg_cli.dumps.sources import is_library_path
@@ -183,7 +184,7 @@ def _type_of(dump: Dump, graph: Graph, tensor: str) -> str:
     node, slot = parse_tensor_name(tensor)
     found = graph.nodes[node].attributes
     try:
-        shape = ast.literal_eval(found.get("_output_shapes", ""))[slot or 0]
+        shape = ast.literal_eval(found.get(OUTPUT_SHAPES, ""))[slot or 0]
     except (SyntaxError, ValueError, IndexError, TypeError):
         return ""
     known = f" {tuple(shape)}" if isinstance(shape, list) else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.report.finding import head
+from tfdbg_cli.commands.json_lines import head
 from tfdbg_cli.dumps.run_info import RunError
 
 __all__ = ["error_record", "run_record"]

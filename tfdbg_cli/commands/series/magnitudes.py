@@ -9,6 +9,7 @@ from tfdbg_cli.commands.graph.phases import phase_of
 from tfdbg_cli.commands.series.loss_line import number_role, number_text, spark_spans
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.documents import Line, Link, Span, line
+from tfdbg_cli.common.node_words import MODULE
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Node
@@ -167,7 +168,7 @@ def _kinds(dump: Dump, node: str) -> tuple[str, ...]:
 
 def _module_of(node: Node | None) -> str | None:
     """The path of the module that has called an op; empty: the main one, ``None``: none has."""
-    text = node.attributes.get("_module", "") if node is not None else ""
+    text = node.attributes.get(MODULE, "") if node is not None else ""
     if not text:
         return None
     path, _, kind = text.partition(" (")

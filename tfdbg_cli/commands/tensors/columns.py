@@ -17,6 +17,7 @@ from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.common.documents import Link, Span
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.common.interpreter.program_signals import contained
+from tfdbg_cli.common.node_words import MODULE, PHASE
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.tensors.histogram import bars
 from tfdbg_cli.tensors.statistics import Statistics
@@ -289,8 +290,8 @@ COLUMNS = (
         "phase",
         "Phase",
         9,
-        lambda row: (Span(row.attribute("_phase") or "-"),),
-        lambda facts, datum: facts.attribute(datum, "_phase") or None,
+        lambda row: (Span(row.attribute(PHASE) or "-"),),
+        lambda facts, datum: facts.attribute(datum, PHASE) or None,
         "PyTorch: forward, backward, optimizer or recompute",
         is_name=True,
     ),
@@ -298,8 +299,8 @@ COLUMNS = (
         "module",
         "Module",
         20,
-        lambda row: (Span(row.attribute("_module") or "-"),),
-        lambda facts, datum: facts.attribute(datum, "_module") or None,
+        lambda row: (Span(row.attribute(MODULE) or "-"),),
+        lambda facts, datum: facts.attribute(datum, MODULE) or None,
         "PyTorch: path and class of the module that called the op",
         is_name=True,
     ),

@@ -55,9 +55,9 @@ def contain(watcher: CaptureLevel, give_up: Callable[[Exception], None]) -> Capt
 
     def guarded(method: Callable[..., None]) -> Callable[..., None]:
         @uninterrupted
-        def call(*args: Any) -> None:
+        def call(*args: Any, **kwargs: Any) -> None:
             try:
-                method(reference(), *args)
+                method(reference(), *args, **kwargs)
             except Exception as error:
                 pass_on(error)
                 give_up(error)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tfdbg_cli.common.node_words import INPUTS
 from tfdbg_cli.dumps.dump import Dump, InconvertibleTensorProto, RunInfo
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class RunDescription:
         tensors = {}
         for name in info.feeds:
             made = self._made.get(name)
-            known = (f"input/{name}:0", made() if made is not None else "")
+            known = (f"{INPUTS}{name}:0", made() if made is not None else "")
             held = next((found for each in known if (found := dump.by_tensor(each))), None)
             loads[name] = held[0].get_tensor if held else _missing(name)
             if held:

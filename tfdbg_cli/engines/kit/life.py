@@ -40,13 +40,16 @@ from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
 from tfdbg_cli.engines.kit.watch_matcher import watch_of
 
-__all__ = ["BLOCK", "RunLife"]
+__all__ = ["BLOCK", "RunInputsOf", "RunLife"]
 
 #: The kind of runs that the user marks.
 BLOCK = "block"
 
 
 R = TypeVar("R", bound=OpenRun)
+
+#: What a run gets, by the user's names, or a function that tells.
+RunInputsOf = Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None
 
 
 class RunLife(ABC, Generic[R]):
@@ -297,21 +300,20 @@ class RunLife(ABC, Generic[R]):
     @contextlib.contextmanager
     def block(self, name: str = "") -> Iterator[None]:
         """A run that the user marks; what happens in it opens no other."""
-        with self.stretch(BLOCK, name):
+        with self.stretch(BLOCK, name or self.place_of(sys._getframe())):
             yield
 
     @contextlib.contextmanager
-    def stretch(
-        self, kind: str, title: str = "", inputs: Mapping[str, Any] | None = None
-    ) -> Iterator[None]:
+    def stretch(self, kind: str, title: str = "", inputs: RunInputsOf = None) -> Iterator[None]:
         """What is done within is a run, if somebody debugs and no other one is open.
 
         Args:
             kind: of run, in a word or two.
             title: what to call it.
-            inputs: what it gets, by the user's names.
+            inputs: what it gets, by the user's names, or a function that tells. The function is
+                called only if there is a run, and its failures don't reach the program.
         """
-        if self.is_idle() or not self.is_here() or self._run is not None:
+        if self.is_idle() or not self.is_here() or self.is_open:
             yield
             return
         self._open_stretch(kind, title, inputs)
@@ -329,7 +331,8 @@ class RunLife(ABC, Generic[R]):
                 self.close_run()
 
     @contained
-    def _open_stretch(self, kind: str, title: str, inputs: Mapping[str, Any] | None) -> None:
+    def _open_stretch(self, kind: str, title: str, inputs: RunInputsOf) -> None:
+        inputs = inputs() if callable(inputs) else inputs
         self.open_run(self.make_run(self.describe_stretch(kind, title, inputs)))
 
     def describe_stretch(
@@ -462,6 +465,11 @@ class RunLife(ABC, Generic[R]):
         return ", ".join(filter(None, [done, f"at {site}" if site else ""]))
 
     # Whose doings count.
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a run has begun and isn't over."""
+        return self._run is not None
 
     @property
     def watcher(self) -> CaptureLevel | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from tfdbg_cli.engines.base import Watch
@@ -44,12 +44,12 @@ class RunCosts:
         self.excused: set[str] = set()
         self.is_bare = False
 
-    def ratio(self, level: str) -> float | None:
-        """How much longer runs take at a level than by modules; ``None``: not known yet."""
-        close, modules = self.seconds[level], self.seconds[MODULES]
-        if min(len(close), len(modules)) < _SAMPLES:
+    def ratio(self, level: str, other: str = MODULES) -> float | None:
+        """How much longer runs take at a level than at another one; ``None``: not known yet."""
+        close, far = self.seconds[level], self.seconds[other]
+        if min(len(close), len(far)) < _SAMPLES:
             return None
-        return statistics.median(close) / statistics.median(modules)
+        return statistics.median(close) / statistics.median(far)
 
 
 class CapturePolicy(ABC):
@@ -72,8 +72,12 @@ class CapturePolicy(ABC):
         setting: the value of a setting by its name.
 
     Attributes:
+        levels: those that the engine has. Without modules, ``auto`` looks at everything as long as
+            that takes no longer than ``overhead`` times what the ops alone take.
         holds: values are asked for whatever comes of the run: with ``auto`` everything is held.
     """
+
+    levels: Collection[str] = (FULL, RECORDS, MODULES)
 
     def __init__(self, setting: Callable[[str], Any]) -> None:
         self.setting = setting
@@ -145,10 +149,11 @@ class CapturePolicy(ABC):
         asked, overhead = self.setting("level"), self.setting("overhead")
         causes = []
         if watcher.watch.filter_name in CHECKED:
+            cheapest = MODULES if MODULES in self.levels else RECORDS
             ratios = [
                 f"{level} {'take' if level == RECORDS else 'takes'} {ratio:.1f}x"
                 for level in (FULL, RECORDS)
-                if (ratio := costs.ratio(level)) is not None
+                if level != cheapest and (ratio := costs.ratio(level, cheapest)) is not None
             ]
             if asked != "auto":
                 causes.append(f"setting level {asked}")
@@ -158,7 +163,8 @@ class CapturePolicy(ABC):
                 causes.append(f"{', '.join(ratios)}; setting overhead {overhead:g}")
             elif asked == "auto" and (overhead <= 1 or overhead == math.inf):
                 causes.append(f"setting overhead {overhead:g}")
-            if watcher.level != MODULES and asked in ("auto", "modules") and overhead < math.inf:
+            wants_modules = asked == "modules" or (asked == "auto" and MODULES in self.levels)
+            if watcher.level != MODULES and wants_modules and overhead < math.inf:
                 obstacle = self.obstacle(kind, costs)
                 if obstacle:
                     causes.append(obstacle)
@@ -173,9 +179,11 @@ class CapturePolicy(ABC):
             return FULL  # only the values can tell
         costs, asked = self.costs_of(kind), self.setting("level")
         found = _ASKED.get(asked) or self.affordable(kind, costs)
-        if found == MODULES and self.obstacle(kind, costs):
+        if found == MODULES and (MODULES not in self.levels or self.obstacle(kind, costs)):
             found = RECORDS
-        return RECORDS if found == FULL and costs.is_large and self.is_free else found
+        if found == FULL and costs.is_large and self.is_free:
+            found = RECORDS
+        return found if found in self.levels else FULL
 
     def affordable(self, kind: str, costs: RunCosts) -> str:
         """The closest level that costs no more than allowed; or the next one to be measured."""
@@ -188,6 +196,8 @@ class CapturePolicy(ABC):
             return RECORDS
         if overhead == math.inf or costs.count < _WARM_UP:
             return FULL
+        if MODULES not in self.levels:
+            return self._without_modules(costs, overhead)
         if self.obstacle(kind, costs):
             return RECORDS if costs.is_bare else FULL
         found = MODULES
@@ -200,6 +210,13 @@ class CapturePolicy(ABC):
                 break
             found = level
         return found
+
+    def _without_modules(self, costs: RunCosts, overhead: float) -> str:
+        ratio = costs.ratio(FULL, RECORDS)
+        if ratio is None:
+            is_bare = _PATTERN[(costs.count - _WARM_UP) % len(_PATTERN)]
+            return RECORDS if is_bare else FULL
+        return FULL if ratio <= overhead else RECORDS
 
     def _make(self, watch: Watch, kind: str) -> CaptureLevel:
         found = self.make(self._level(watch, kind), watch, self.costs_of(kind))

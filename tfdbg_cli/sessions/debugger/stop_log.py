@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.report.finding import find_in, head
+from tfdbg_cli.commands.json_lines import head
+from tfdbg_cli.commands.report.finding import find_in
 from tfdbg_cli.commands.shell.parsing import tokenize
 from tfdbg_cli.common.caught import caught
 from tfdbg_cli.common.errors import UserError, message_of, one_line

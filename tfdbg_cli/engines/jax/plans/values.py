@@ -15,12 +15,26 @@ from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.engines.jax.private import array_of_ref, is_ref
 
-__all__ = ["as_array", "chosen", "datum_of", "distance", "is_floating", "is_key", "is_spread"]
+__all__ = [
+    "as_array",
+    "chosen",
+    "datum_of",
+    "distance",
+    "is_floating",
+    "is_key",
+    "is_spread",
+    "size_of",
+]
 
 
 def is_key(value: Any) -> bool:
     """Whether it is made of random keys with a type of their own."""
     return _is_of(getattr(value, "dtype", None), jax.dtypes.extended)
+
+
+def size_of(value: Any) -> int:
+    """The bytes of an array; 0 for keys: not every JAX knows their size, and they are small."""
+    return 0 if is_key(value) else int(getattr(value, "nbytes", 0) or 0)
 
 
 def is_floating(value: Any) -> bool:

@@ -18,19 +18,19 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.jax.plans.holding import Holder
 from tfdbg_cli.engines.jax.plans.names import node_name, part_name
 from tfdbg_cli.engines.jax.plans.ops import Op
 from tfdbg_cli.engines.jax.plans.plan import Plan, computes_gradients
 from tfdbg_cli.engines.jax.plans.redo import redo_of
 from tfdbg_cli.engines.jax.plans.replay import Replay
 from tfdbg_cli.engines.jax.plans.shards import Shards
-from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, distance, is_floating
+from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, distance, is_floating, size_of
 from tfdbg_cli.engines.jax.runs.calls import Call, Leaf
 from tfdbg_cli.engines.jax.runs.copies import array_like
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
 from tfdbg_cli.engines.kit.numbering import Numbering
+from tfdbg_cli.engines.kit.recording.holding import Holder
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 
 __all__ = ["INCOMPLETE", "OUTPUTS", "OutputsLevel", "ReplayLevel", "ReplayedRun"]
@@ -64,7 +64,7 @@ class ReplayedRun:
         self._matcher = WatchMatcher(watch)
         self._names = names or {}
         self._numbering = Numbering()
-        self._holder = Holder(watch.limit)
+        self._holder = Holder(watch.limit, as_array)
         self._clock = Clock()
         nodes: list[Node] = []
         self._nodes = nodes
@@ -240,7 +240,7 @@ class ReplayedRun:
             shards = self._sharded.get(node)
             note = shards.note if shards is not None else None
             # What the program has, or the call itself, takes no more memory.
-            read = None if is_owned else self._holder.hold(value)
+            read = None if is_owned else self._holder.hold(value, size_of(value))
             self.dump.add_datum(datum_of(node, slot, value, self._clock.now(), note, read))
 
 

@@ -1,4 +1,4 @@
-"""Keeps the values of a replay: in memory, and on disk what ``--dump-limit`` has no room for."""
+"""Keeps the values of a run: in memory, and on disk what ``--dump-limit`` has no room for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.engines.jax.plans.values import as_array, is_key
 from tfdbg_cli.engines.kit.spill import SizeWarning, SpillFile
 
 __all__ = ["Holder"]
@@ -18,10 +17,10 @@ __all__ = ["Holder"]
 class _Held:
     """A value: the array itself, or where its elements are in the file."""
 
-    __slots__ = ("kind", "offset", "shape", "size", "spill", "value")
+    __slots__ = ("as_array", "kind", "offset", "shape", "size", "spill", "value")
 
-    def __init__(self, value: Any, size: int) -> None:
-        self.value, self.size = value, size
+    def __init__(self, value: Any, size: int, as_array: Callable[[Any], Any]) -> None:
+        self.value, self.size, self.as_array = value, size, as_array
         self.spill: SpillFile | None = None
         self.offset = 0
         self.kind: np.dtype[Any] = np.dtype(bool)
@@ -30,7 +29,7 @@ class _Held:
     def read(self) -> Any:
         """The elements."""
         if self.spill is None:
-            return as_array(self.value)
+            return self.as_array(self.value)
         data = memoryview(self.spill.read(self.offset, self.size)).toreadonly()
         return np.frombuffer(data, self.kind).reshape(self.shape)
 
@@ -40,13 +39,14 @@ class Holder:
 
     Args:
         limit: bytes in memory; the oldest values beyond it go to disk. ``None``: no limit.
+        as_array: a value as a NumPy array, or as an object that says why it can't be one.
 
     Attributes:
         problem: why more than that is in memory; empty: it isn't.
     """
 
-    def __init__(self, limit: int | None) -> None:
-        self._limit = limit
+    def __init__(self, limit: int | None, as_array: Callable[[Any], Any]) -> None:
+        self._limit, self._as_array = limit, as_array
         self._warning = SizeWarning(limit)
         self._bytes = 0
         self._spilled: SpillFile | None = None
@@ -59,25 +59,32 @@ class Holder:
         """Bytes of the values on disk."""
         return self._spilled.size if self._spilled is not None else 0
 
-    def hold(self, value: Any) -> Callable[[], Any]:
-        """Keep a value of ours; what reads it."""
+    def hold(self, value: Any, size: int) -> Callable[[], Any]:
+        """Keep a value of ours.
+
+        Args:
+            value: nobody writes to it.
+            size: its bytes; 0: it stays in memory.
+
+        Returns:
+            A function that reads it.
+        """
         held = self._known.get(id(value))
         if held is not None:
             return held.read
-        # Of keys not every JAX knows how large they are, and they are small.
-        held = _Held(value, 0 if is_key(value) else int(getattr(value, "nbytes", 0) or 0))
-        if self._limit is None or not held.size:
+        held = _Held(value, size, self._as_array)
+        if self._limit is None or not size:
             return held.read
         self._known[id(value)] = held
         self._order.append(held)
-        self._bytes += held.size
+        self._bytes += size
         self._warning.see(self._bytes)
         while self._bytes > self._limit and self._order and not self.problem:
             self._spill(self._order.popleft())
         return held.read
 
     def _spill(self, held: _Held) -> None:
-        array = as_array(held.value)
+        array = self._as_array(held.value)
         self._bytes -= held.size
         del self._known[id(held.value)]
         if not isinstance(array, np.ndarray):  # it says why it can't be read

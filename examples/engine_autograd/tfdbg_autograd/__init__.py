@@ -1,0 +1,1 @@
+"""An engine of tfdbg_cli for autograd."""

@@ -1,0 +1,63 @@
+"""What a node says of its op, as far as the debugger reads it: names of attributes and nodes.
+
+docs/engines.md has a table of what each means. An engine says what it knows, and leaves out the
+rest: nothing is concluded from an attribute that isn't there, and nothing is shown for it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ALPHA",
+    "API",
+    "ARGUMENT",
+    "BACKWARD",
+    "BACKWARD_CALLED_AT",
+    "DIMENSIONS",
+    "ERROR",
+    "FACTORS",
+    "FORWARD",
+    "FORWARD_NODE",
+    "GRADIENTS",
+    "GRAD_OF",
+    "INPUTS",
+    "LEFT",
+    "MODULE",
+    "MODULE_STACK",
+    "OPTIMIZER",
+    "OUTPUT_SHAPES",
+    "OWN_BACKWARD",
+    "PHASE",
+    "RESULT",
+    "RIGHT",
+    "SCALARS",
+    "VALUE",
+    "VIEW",
+    "WRITES",
+]
+
+#: In which part of a training step the op was, and what it may say. Without it a node is one of a
+#: graph that was made before the run.
+PHASE = "_phase"
+FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
+#: Of the program around the op.
+MODULE, MODULE_STACK, API = "_module", "_module_stack", "_api"
+#: Of gradients.
+FORWARD_NODE, GRAD_OF = "_forward_node", "_grad_of"
+BACKWARD_CALLED_AT, OWN_BACKWARD = "_backward_called_at", "_own_backward"
+#: Of what the op does to memory, and of its end.
+VIEW, WRITES, ERROR, RESULT = "_view", "_writes", "_error", "_result"
+OUTPUT_SHAPES = "_output_shapes"
+
+#: The beginning of the name of an argument that is no tensor: its place, or its name.
+ARGUMENT = "_arg_"
+#: The operands of an op of two, where they are numbers: the first that is there.
+LEFT = ("_arg_self", "_arg_0")
+RIGHT = ("_arg_other", "_arg_exponent", "_arg_1", "_arg_scalar", "y")
+#: Numbers that an op multiplies one of its operands by.
+ALPHA, VALUE, SCALARS = "_arg_alpha", "_arg_value", "_arg_scalars"
+FACTORS = (ALPHA, VALUE)
+#: Along which a reduction goes.
+DIMENSIONS = ("_arg_dim", "_arg_axes", "_arg_axis", "axes", "axis")
+
+#: The beginnings of the names of nodes: of gradients, of what a run is given.
+GRADIENTS, INPUTS = "gradients/", "input/"
