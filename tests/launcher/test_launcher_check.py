@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import shlex
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -58,6 +59,12 @@ def test_the_first_hit_ends_the_program(runner, program):
     assert f"train.py:{line}" in lines[3]
     told = re.search(r"check failed: has_inf_or_nan: y:0 in run #4.*--dump-dir (\S+)$", lines[-1])
     assert told, lines[-1]
+    pages = Path(__file__).parents[2] / "docs" / "ci.md"
+    (written,) = re.findall(r'"regexp": (".*"),', pages.read_text())
+    problem = re.search(json.loads(written), lines[-1])  # as VS Code sees it
+    assert problem, lines[-1]
+    assert problem[1].startswith("has_inf_or_nan: y:0 in run #4")
+    assert (Path(problem[2]).name, int(problem[3])) == ("train.py", line)
     look = runner.tfdbg("--batch", "-c", "lt -f has_inf_or_nan", "--dump-dir", told[1])
     assert "y:0" in look.stdout
 

@@ -354,9 +354,10 @@ def test_the_filter_that_a_run_was_kept_for_is_named(tmp_path):
         sess.run(tf.identity(x), {x: 2.0})
     assert open_dump(tmp_path / "root").run_info().filter_name == "large"
     (stop,) = offline(tmp_path / "root", ["exit"])
-    assert 'for the filter "large". It isn\'t loaded: --filters' in stop.first_screen
+    shown = " ".join(stop.first_screen.split())
+    assert 'for the filter "large". It isn\'t loaded: --filters' in shown
     (stop,) = offline(tmp_path / "root", ["exit"], filters=[str(tmp_path / "mine.py")])
-    assert "lt -f large lists what passes." in stop.first_screen
+    assert "lt -f large lists what passes." in " ".join(stop.first_screen.split())
 
 
 @pytest.mark.parametrize("damage", ["empty", "foreign", "cut"])

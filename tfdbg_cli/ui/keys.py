@@ -165,6 +165,7 @@ KEYS: tuple[Key, ...] = (
         ("+|=|z", "map_closer", "zoom in at the cursor; also the wheel"),
         ("-|Z", "map_farther", "from farther away"),
         ("0", "map_whole", "all of it"),
+        ("q", "previous_screen", "back to the screen before"),
         ("h|left", "map_left", "the part to the left; with the mouse: drag"),
         ("l|right", "map_right", "the part to the right"),
         ("j|down", "map_down", "the part below"),
