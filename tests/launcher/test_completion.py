@@ -67,7 +67,9 @@ def ask(shell, scripts, *line):
 @pytest.mark.parametrize("shell", [pytest.param(s, marks=needs(s)) for s in ("bash", "fish")])
 def test_a_shell_completes(shell, scripts):
     assert {"--dump-dir", "--dump-root"} <= set(ask(shell, scripts, "tfdbg", "--dump"))
-    assert set(ask(shell, scripts, "tfdbg", "--check-format", "")) == {"text", "json", "junit"}
+    assert set(ask(shell, scripts, "tfdbg", "--check-format", "")) == {
+        *("text", "json", "junit", "sarif", "markdown")
+    }
     assert ask(shell, scripts, "tfdbg", "--batch", "--dump-dir", "d") == ["deep"]
     assert ask(shell, scripts, "tfdbg", "--theme", "x", "tr") == ["train.py"]
     assert ask(shell, scripts, "tfdbg", "--batch", "--no-c") == ["--no-color"]

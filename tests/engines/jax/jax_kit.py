@@ -12,7 +12,7 @@ from tfdbg_cli.engines.jax.engine import ENGINE
 from tfdbg_cli.engines.jax.twins.results import ResultsTwin
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.filters.origins import origin_of_nonfinite
-from tfdbg_cli.testing.engine_contract import _Hosts
+from tfdbg_cli.testing.contract_program import Hosts
 
 __all__ = ["Found", "bits", "program", "twins_computing", "waiting", "watched"]
 
@@ -23,7 +23,7 @@ _FILTERS = {"has_inf_or_nan": has_inf_or_nan, "origin_of_nonfinite": origin_of_n
 @contextlib.contextmanager
 def watched(watch=None):
     """All runs are debugged; gives who was told of them."""
-    hosts = _Hosts()
+    hosts = Hosts()
     hosts.watch = watch or Watch()
     undo = ENGINE.install(hosts)
     try:
