@@ -16,7 +16,7 @@ from jax.stages import Lowered
 from jax_kit import Found, bits, waiting
 
 from tfdbg_cli.engines.jax.plans.replay import Replay
-from tfdbg_cli.testing import engine_contract
+from tfdbg_cli.testing import contract_program
 
 ROOT = Path(__file__).parents[3]
 LONG = 60.0
@@ -186,13 +186,13 @@ def test_what_is_known_to_be_a_mask_is_not_replayed_again(monkeypatch):
 
 @pytest.mark.skipif(jax.__version_info__ >= (0, 12), reason="its XLA leaves the factors alone")
 def test_it_says_so_where_only_what_xla_made_of_it_is_bad(monkeypatch):
-    gaps, plainly = [], engine_contract._Host.on_run_end
+    gaps, plainly = [], contract_program._Host.on_run_end
 
     def on_run_end(host, request):
         gaps.append(request.capture.gap)
         return plainly(host, request)
 
-    monkeypatch.setattr(engine_contract._Host, "on_run_end", on_run_end)
+    monkeypatch.setattr(contract_program._Host, "on_run_end", on_run_end)
 
     @jax.jit
     def function(x):
