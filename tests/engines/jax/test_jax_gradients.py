@@ -38,6 +38,12 @@ LOSSES = {
 }
 
 
+# Earlier ones compute what is under vmap past the functions that the debugger sees.
+SEES_VMAP = jax.__version_info__ >= (0, 7)
+if not SEES_VMAP:
+    del LOSSES["vmap"]
+
+
 def _told(hosts):
     """Where it began, by op and line, and why; the names of what comes in and goes out."""
     (end,) = hosts.ends
@@ -97,7 +103,8 @@ def test_inside_of_another_run_it_is_part_of_that():
     with watched() as hosts:
         jax.jit(lambda w: w - jax.grad(loss)(w))(jnp.ones(2))
         jax.vmap(jax.jit(jax.grad(loss)))(jnp.ones((2, 2)))
-    assert [end.dump.run_info().kind for end in hosts.ends] == ["training run"] * 2
+    kinds = [end.dump.run_info().kind for end in hosts.ends]
+    assert kinds == ["training run"] * (1 + SEES_VMAP)
 
 
 def test_an_error_of_the_program_is_the_programs():

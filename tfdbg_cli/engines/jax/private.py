@@ -162,18 +162,22 @@ def current_source() -> Any:
 
     ``None``: none is.
     """
-    if _name_stack is None or _source is None or "transpose" not in str(_name_stack()):
+    if _name_stack is None or _source is None or "transpose" not in _text_of(_name_stack()):
         return None
     return _source()
 
 
 def scope_of(source: Any) -> str:
     """Where an equation was written: ``transpose(jvp(Model))/Dense_0``."""
+    return _text_of(source.name_stack)
+
+
+def _text_of(stack: Any) -> str:
     if jax.__version_info__ >= (0, 7):
-        return str(source.name_stack)
+        return str(stack)
     # Transformations of what has no name were left out.
     names: list[str] = []
-    for each in reversed(source.name_stack.stack):
+    for each in reversed(stack.stack):
         if type(each).__name__ == "Transform":
             names.append(f"{each.name}({names.pop() if names else ''})")
         else:
