@@ -25,21 +25,20 @@ _ABSORBING = {
     "clip": "its limit",
     "max": "the larger number",
     "div": "0",
-    "exp": "0",
-    "exp2": "0",
     "pow": "0",
     "reciprocal": "0",
     "relu": "0",
     "rsqrt": "0",
     "sigmoid": "0 or 1",
-    "softmax": "0",
     "tanh": "1 or -1",
 }
 _CHOICE = "what it takes instead"
+# What gives 0 for -inf and for what should have been there: a mask goes there, however it was made.
+_HARMLESS = frozenset({"exp", "exp2", "softmax"})
 # Of others, comparisons and the like; and what asks something else of a tensor than its numbers.
 _UNSEEN = "its output shows nothing of it"
 _NO_READERS = re.compile(
-    r"(?i)\w*(shape|size|rank|(zeros|ones|full|empty|rand\w*)_?like|is_?(finite|nan|inf)|numel)\w*"
+    r"(?i)\w*(shape|size|rank|(zeros|ones|full|empty|rand\w*)_?like|is_?(finite|nan|(neg|pos)?inf)|numel)\w*"
     r"|new_\w+"
 )
 
@@ -127,7 +126,9 @@ class Absorptions:
                 return Absorption(node, f"it gives {numbers} there")
         if not found or self._lineage.once(Outcome).got_somewhere(datum):
             return None  # it is seen anyway
-        return next((Absorption(node, _UNSEEN) for node in found if _reads_numbers(node)), None)
+        return next(
+            (Absorption(node, _UNSEEN) for node in found if self._reads_numbers(node)), None
+        )
 
     def _is_clean(self, node: Node) -> bool:
         """Whether nothing bad is in a tensor that isn't in the dump."""
@@ -145,6 +146,7 @@ class Absorptions:
             return _CHOICE
         return _ABSORBING.get(roles.computes(node.op_type), "")
 
-
-def _reads_numbers(node: Node) -> bool:
-    return not holds_others(node) and not _NO_READERS.fullmatch(node.op_type)
+    def _reads_numbers(self, node: Node) -> bool:
+        """Whether an op reads numbers that it doesn't show."""
+        is_harmless = self._lineage.roles.computes(node.op_type) in _HARMLESS
+        return not (is_harmless or holds_others(node) or _NO_READERS.fullmatch(node.op_type))
