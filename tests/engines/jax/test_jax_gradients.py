@@ -2,6 +2,7 @@
 the same ones, compiled."""
 
 import functools
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -94,6 +95,25 @@ def test_each_way_to_a_gradient_is_one_run():
     assert [info.kind for info in infos] == ["training run"] * 18
     assert {info.runner for info in infos} == {info.runner for info in infos[:1]}
     assert all("w" in info.feeds for info in infos[::3])
+
+
+def test_a_callable_that_is_no_key_and_arrays_that_the_program_drops():
+    class Loss:
+        __hash__ = None
+
+        def __call__(self, w):
+            return jnp.sum(jnp.log(w))
+
+    with waiting() as hosts:
+        w = jnp.ones(3)
+        gradient = jax.grad(Loss())(w)
+        kept = weakref.ref(w), weakref.ref(gradient)
+        assert gradient.tolist() == [1, 1, 1]
+        del w, gradient
+        assert [each() for each in kept] == [None, None]
+        jax.grad(Loss())(jnp.zeros(3))
+    (end,) = hosts.ends
+    assert end.dump.run_info().runner == "Loss"
 
 
 def test_inside_of_another_run_it_is_part_of_that():

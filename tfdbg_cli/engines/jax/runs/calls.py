@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import re
 import sys
@@ -427,7 +428,9 @@ def by_path(tree: Any) -> dict[str, Any]:
 
 def leaves_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Leaf]:
     """The arrays among the arguments of a call; those that are part of the function left out."""
-    known = _PATHS.setdefault(function, {})
+    known: dict[Any, Any] = {}
+    with contextlib.suppress(TypeError):  # an object of the program's that is no key
+        known = _PATHS.setdefault(function, known)
     arguments = list(_arguments(function, args, kwargs, known))
     values, structure = jax.tree.flatten([value for _, _, value in arguments])
     key = (structure, *((name, place) for name, place, _ in arguments))

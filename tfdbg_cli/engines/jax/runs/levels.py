@@ -394,6 +394,7 @@ class ReplayLevel(CaptureLevel):
     def close(self) -> None:
         for call in self.calls:
             call.forget()
+        self.given, self.returned = {}, None
 
     def discard(self) -> None:
         super().discard()

@@ -151,13 +151,20 @@ class JaxRuns(RunLife[OpenRun]):
         call = self._made(lambda: FunctionCall(function, args, kwargs))
         if call is None:
             return plain()
-        given = {leaf.path: leaf.value for leaf in call.named()}
+
+        def given() -> Mapping[str, Any]:
+            return {leaf.path: leaf.value for leaf in call.named()}
+
         with self.stretch(TRAINING, call.title, given):
             result = plain()
-            watcher = self.watcher
-            if isinstance(watcher, ReplayLevel):
-                watcher.given, watcher.returned = given, by_path(result)
+            self._gradient_done(given, result)
             return result
+
+    @contained
+    def _gradient_done(self, given: Callable[[], Mapping[str, Any]], result: Any) -> None:
+        watcher = self.watcher
+        if isinstance(watcher, ReplayLevel):
+            watcher.given, watcher.returned = given(), by_path(result)
 
     def describe_stretch(
         self, kind: str, title: str, inputs: Mapping[str, Any] | None

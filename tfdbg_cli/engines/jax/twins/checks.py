@@ -85,7 +85,7 @@ class Checks:
         return any(each.has_unsure for each in self.equations)
 
 
-def checks_of(jaxpr: Any, told: Sequence[bool], used: Sequence[bool] | None = None) -> Checks:
+def checks_of(jaxpr: Any, told: Sequence[bool]) -> Checks:
     """The fewest tensors of a jaxpr that tell of all others.
 
     Args:
