@@ -105,7 +105,9 @@ class WaitingContract(ABC):
         dump = hosts.dump()
         assert [each.tensor_name for each in dump.find(has_inf_or_nan, 1)] == [program.bad]
         assert hosts.ends[-1].capture.filter_passed is not False
-        node = dump.graph().nodes[node_name_of(program.bad)]  # type: ignore[union-attr]
+        graph = dump.graph()
+        assert graph is not None
+        node = graph.nodes[node_name_of(program.bad)]
         for name in node.inputs:
             assert dump.by_tensor(name), f"{program.bad} was made of {name}, which isn't there"
         assert program.reason in _reason(dump, program.bad)
@@ -185,7 +187,9 @@ class WaitingContract(ABC):
         with debugged(program) as hosts:
             program.run(given_of(1, 2))
         dump = hosts.dump()
-        nodes = dump.graph().nodes  # type: ignore[union-attr]
+        graph = dump.graph()
+        assert graph is not None
+        nodes = graph.nodes
         forward, gradient = (node_name_of(each) for each in (program.product, program.gradient))
         assert dump.by_tensor(program.gradient)
         assert nodes[gradient].attributes["_phase"] == "backward"

@@ -26,6 +26,16 @@ def replace(owner, name, make):
     setattr(owner, name, make(getattr(owner, name)))
 
 
+def replace_in_framework(name, make):
+    """Let something stand for a function of the framework, beside what the engine puts there."""
+
+    def see(engine, patches):
+        fake_engine.see(engine, patches)
+        patches.replace(fake, name, make)
+
+    ENGINE.see = see
+
+
 @fault
 def the_level_of_ops_never_finds_anything():
     def is_bad(original):
@@ -59,7 +69,7 @@ def the_inputs_of_a_bad_op_are_not_held():
 def the_last_bad_tensor_is_told_first():
     def time(original):
         def keep(self, made, value, op_type):
-            original(self, made._replace(time=-made.time), value, op_type)
+            original(self, made.replace_in_framework(time=-made.time), value, op_type)
 
         return keep
 
@@ -106,11 +116,7 @@ def results_are_copies_that_are_rounded():
     def op(original):
         return lambda *args: np.float16(original(*args)).astype(np.float32)
 
-    def see(engine, patches):
-        fake_engine.see(engine, patches)
-        patches.replace(fake, "op", op)
-
-    ENGINE.see = see
+    replace_in_framework("op", op)
 
 
 @fault
@@ -123,11 +129,7 @@ def random_numbers_are_drawn_twice():
 
         return twice
 
-    def see(engine, patches):
-        fake_engine.see(engine, patches)
-        patches.replace(fake, "op", op)
-
-    ENGINE.see = see
+    replace_in_framework("op", op)
 
 
 @fault
@@ -141,11 +143,7 @@ def errors_are_swapped_for_others():
 
         return run
 
-    def see(engine, patches):
-        fake_engine.see(engine, patches)
-        patches.replace(fake, "step", step)
-
-    ENGINE.see = see
+    replace_in_framework("step", step)
 
 
 @fault
@@ -226,11 +224,7 @@ def it_prints_a_line_where_the_program_does():
 
         return run
 
-    def see(engine, patches):
-        fake_engine.see(engine, patches)
-        patches.replace(fake, "step", step)
-
-    ENGINE.see = see
+    replace_in_framework("step", step)
 
 
 @fault
@@ -244,8 +238,4 @@ def an_interrupt_is_swallowed():
 
         return run
 
-    def see(engine, patches):
-        fake_engine.see(engine, patches)
-        patches.replace(fake, "step", step)
-
-    ENGINE.see = see
+    replace_in_framework("step", step)
