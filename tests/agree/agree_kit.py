@@ -198,6 +198,7 @@ def told_of(
         f"""
 import gc
 gc.disable()  # what is alive at a run's end doesn't depend on when Python collects
+gc.freeze()  # nor does a collection look at the frameworks' own half a million objects
 for number, program in enumerate([
 {calls}
 ]):

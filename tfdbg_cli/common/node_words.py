@@ -6,6 +6,9 @@ rest: nothing is concluded from an attribute that isn't there, and nothing is sh
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 __all__ = [
     "ALPHA",
     "API",
@@ -33,6 +36,7 @@ __all__ = [
     "VALUE",
     "VIEW",
     "WRITES",
+    "output_shapes",
 ]
 
 #: In which part of a training step the op was, and what it may say. Without it a node is one of a
@@ -61,3 +65,17 @@ DIMENSIONS = ("_arg_dim", "_arg_axes", "_arg_axis", "axes", "axis")
 
 #: The beginnings of the names of nodes: of gradients, of what a run is given.
 GRADIENTS, INPUTS = "gradients/", "input/"
+
+
+def output_shapes(attributes: Mapping[str, str]) -> list[tuple[int, ...] | None]:
+    """The shapes of a node's outputs, as far as it says them; empty: it says none.
+
+    Args:
+        attributes: of the node.
+    """
+    try:
+        found = json.loads(attributes.get(OUTPUT_SHAPES, "[]"))
+    except ValueError:  # TensorFlow's own graphs have an attribute of this name
+        return []
+    shapes = found if isinstance(found, list) else []
+    return [tuple(each) if isinstance(each, list) else None for each in shapes]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.common.node_words import OUTPUT_SHAPES, VIEW
+from tfdbg_cli.common.node_words import VIEW, output_shapes
 from tfdbg_cli.dumps.ancestry import Ancestry
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
@@ -189,10 +188,7 @@ def inputs_of(node: Node, datum: Datum) -> Sequence[str]:
     """
     if not node.op_type.startswith(_FOREACH):
         return node.inputs
-    try:
-        count = len(json.loads(node.attributes.get(OUTPUT_SHAPES, "[]")))
-    except ValueError:
-        return node.inputs
+    count = len(output_shapes(node.attributes))
     if not count or len(node.inputs) % count:
         return node.inputs
     return node.inputs[datum.output_slot :: count]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
+import math
 import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.common.arrays import np
-from tfdbg_cli.common.node_words import ARGUMENT
+from tfdbg_cli.common.node_words import ARGUMENT, output_shapes
 from tfdbg_cli.dumps.dump import Datum, Dump, only_nonfinite
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.filters.absorbed import Absorption, Absorptions
@@ -301,13 +302,19 @@ class _Kinds:
                 return True
             if not node.inputs or node.op_type in roles.reading:
                 data = self._lineage.dump.by_tensor(tensor)
+                is_number = node.op_type in roles.lifting and _is_of_one_element(node)
                 if node.op_type not in roles.weights and (
-                    any(map(_is_written_mask, data)) if data else node.op_type in roles.lifting
+                    any(map(_is_written_mask, data)) if data else is_number
                 ):
                     return True
             elif roles.computes(node.op_type) not in _COMPUTING - _ADDING - {"mul"}:
                 waiting += node.inputs
         return False
+
+
+def _is_of_one_element(node: Node) -> bool:
+    """Whether a node gives a single number, as far as it says it."""
+    return all(shape is None or math.prod(shape) == 1 for shape in output_shapes(node.attributes))
 
 
 def _size(datum: Datum) -> int:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-
 from tfdbg_cli.commands.context import PROFILE_MODES, Context
 from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.verdict import first_origin, verdict
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import Line, Link, MenuItem, Span, TextDocument, line
-from tfdbg_cli.common.node_words import OUTPUT_SHAPES
+from tfdbg_cli.common.node_words import output_shapes
 from tfdbg_cli.dumps.dump import Dump, RunError
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of, parse_tensor_name
 from tfdbg_cli.dumps.sources import is_library_path
@@ -183,9 +181,6 @@ def _type_of(dump: Dump, graph: Graph, tensor: str) -> str:
         return f"{data[-1].dtype} {shape if shape is not None else ''}".strip()
     node, slot = parse_tensor_name(tensor)
     found = graph.nodes[node].attributes
-    try:
-        shape = ast.literal_eval(found.get(OUTPUT_SHAPES, ""))[slot or 0]
-    except (SyntaxError, ValueError, IndexError, TypeError):
-        return ""
-    known = f" {tuple(shape)}" if isinstance(shape, list) else ""
+    shape = dict(enumerate(output_shapes(found))).get(slot or 0)
+    known = f" {shape}" if shape is not None else ""
     return found.get("T", "") + known if not slot else known.strip()

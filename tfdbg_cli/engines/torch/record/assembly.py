@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.node_words import OUTPUT_SHAPES
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -229,8 +231,8 @@ def _attribute_items(record: OpRecord) -> Iterator[tuple[str, str]]:
     if outputs:
         yield "T", str(outputs[0].dtype).removeprefix("torch.")
         yield (
-            "_output_shapes",
-            str([list(o.shape) if o.shape is not None else None for o in outputs]),
+            OUTPUT_SHAPES,
+            json.dumps([list(o.shape) if o.shape is not None else None for o in outputs]),
         )
     facts = record.facts
     if facts is not None:
