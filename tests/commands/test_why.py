@@ -16,6 +16,8 @@ from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_folder.dump import RunFolderDump
+from tfdbg_cli.dumps.run_folder.writer import write_run_folder
 from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.dumps.sources import Frame, Sources
 
@@ -201,13 +203,25 @@ def test_a_number_that_divides_is_no_norm():
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
-def test_lines_of_the_source_stay_whole_in_a_narrow_window(tmp_path, width):
-    long = "made = log(" + " + ".join(["number"] * 12) + ")"
-    frame = Frame("program.py", 2, "f", long)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_long_line_is_cut_around_the_call_in_a_narrow_window(tmp_path, width, is_known):
+    around = " + ".join(["number"] * 12)
+    call = "tf.log(x)"
+    long = f"made = {around} + {call} + {around}"
+    columns = (long.index(call), long.index(call) + len(call)) if is_known else None
+    frame = Frame("program.py", 2, "f", long, columns)
     graph = Graph([Node("x", "Placeholder"), Node("made", "Log", ("x:0",), frames=(frame,))])
     sources = Sources({"program.py": f"before = 1\n{long}\n{long}\n"}, live=False)
     dump = MemoryDump(graph, sources, RunInfo(engine="torch", fetches=["made:0"]))
     dump.add("x", 0, np.array([1.0, 0.0], np.float32), timestamp=1)
     dump.add("made", 0, np.array([0.0, -np.inf], np.float32), timestamp=2)
-    lines = Shell(dump).lines("why", width)
-    assert [text for text in lines if "made = log" in text] == [f"  > 2  {long}", f"    3  {long}"]
+    shell = Shell(dump)
+    (shown,) = (each for each in shell.lines("why", width) if each.startswith("  > 2  "))
+    assert shown.startswith("  > 2  …") and shown.endswith("…") and len(shown) <= width
+    assert shown[8:-1] in long and ("tf.log(x)" if is_known else "log") in shown
+    (after,) = (each for each in shell.lines("why", width) if each.startswith("    3  "))
+    assert after == f"    3  {long[: len(after) - 8]}…"
+    whole = [each for each in shell.lines("why", 400) if "made = number" in each]
+    assert whole == [f"  > 2  {long}", f"    3  {long}"]
+    write_run_folder(dump, tmp_path / "run")
+    assert Shell(RunFolderDump(tmp_path / "run")).lines("why", width) == shell.lines("why", width)

@@ -330,3 +330,16 @@ def test_numpy(ends):
             dump.set_run_info(RunInfo(fetches=adapter.fetch_names(fetches)))
     found = [datum.node_name for datum in dump.find(origin_of_nonfinite)]
     assert found == ([] if ends == ["out"] else ["log"])
+
+
+def test_memory_that_a_write_before_the_last_one_made_bad():
+    ops = [
+        Op("x", "Input", (), [-1.0]),
+        Op("log", "log", ["x"], [NAN]),
+        Op("memory", "add", ["x"], [0.0]),
+        Op("sub_", "sub_", ["memory", "log"], [NAN]),
+        Op("abs_", "abs_", ["sub_"], [NAN]),
+    ]
+    ops[-2].attributes["_writes"] = "memory:0"
+    ops[-1].attributes["_writes"] = "sub_:0"
+    assert passing(of(ops, results={"abs_:0": False}), origin_of_nonfinite) == ["log"]

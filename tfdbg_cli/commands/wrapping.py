@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.common.documents import Line, Span, TextDocument
 
-__all__ = ["Prose", "columns_of", "wrapped"]
+__all__ = ["CodeLine", "Prose", "columns_of", "wrapped"]
 
 # Columns of which there are always enough, and with which a screen is still readable.
 _UNBROKEN, _NARROWEST = 10_000, 40
@@ -19,6 +19,41 @@ _PIECE = re.compile(r"\s+|\S+")
 def columns_of(context: Context) -> int:
     """How many a line of prose may fill; what is printed stays in one line."""
     return _UNBROKEN if context.is_printed else max(context.width - 2, _NARROWEST)
+
+
+class CodeLine(Line):
+    """A line of a source file: it isn't broken, but cut around what has to be seen of it.
+
+    Args:
+        head: what stands before it, as the line's number.
+        text: the line.
+        call: the first of its characters that have to be seen, and the one after them; ``None``:
+            its beginning.
+    """
+
+    __slots__ = ("_call", "_head", "_source")
+
+    def __init__(
+        self, head: Iterable[Span], text: str, call: tuple[int, int] | None = None
+    ) -> None:
+        self._head, self._source, self._call = tuple(head), text, call
+        start, end = call or (0, 0)
+        parts = (text[:start], "source"), (text[start:end], "bold"), (text[end:], "source")
+        super().__init__([*self._head, *(Span(*each) for each in parts if each[0])])
+
+    def within(self, columns: int) -> Line:
+        """The line, with as much of it as these columns have room for."""
+        room = max(columns - sum(len(each.text) for each in self._head), _NARROWEST // 2)
+        left = len(self._source) - room
+        if left <= 0:
+            return self
+        start, end = self._call or (0, 0)
+        first = min(max((start + min(end, start + room) - room) // 2, 0), left)
+        text = self._source[first : first + room]
+        text = f"{'…' if first else ''}{text[bool(first) :]}"
+        text = f"{text[:-1]}…" if first < left else text
+        call = (max(start - first, 0), min(end - first, len(text))) if self._call else None
+        return CodeLine(self._head, text, call)
 
 
 class Prose(TextDocument):
@@ -53,9 +88,10 @@ def wrapped(lines: Iterable[Line], columns: int, indent: int = 2) -> list[Line]:
 
 
 def _wrapped(whole: Line, columns: int, indent: int) -> list[Line]:
-    # A line of a source file is one line there, and scrolls sideways here.
-    if len(whole.text) <= columns or any(span.role == "source" for span in whole.spans):
+    if len(whole.text) <= columns:
         return [whole]
+    if isinstance(whole, CodeLine):
+        return [whole.within(columns)]
     made: list[list[Span]] = [[]]
     used, word = 0, list[Span]()
     gap: Span | None = None

@@ -42,12 +42,15 @@ class Frame(NamedTuple):
         line: line number, from 1.
         function: name of the function, ``<module>`` for a script's own level.
         text: the source line, stripped; empty where it isn't known.
+        columns: of the call in the line: of its first byte in UTF-8, and of the one after its
+            last, from 0 (PEP 657); ``None``: not known.
     """
 
     file: str
     line: int
     function: str
     text: str = ""
+    columns: tuple[int, int] | None = None
 
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep

@@ -84,9 +84,17 @@ class Outcome:
         taken: set[str] = set()
         waiting: list[str] = []
         for name, is_result in results.items():
-            for tensor in self._bad_of(graph, [name]):
+            kept = [*self._bad_of(graph, [name])]
+            seen = set(kept)
+            for tensor in kept:
                 before = None if is_result else self._overwritten(graph, tensor)
                 if not is_result and not self._is_kept_bad(graph, tensor, before):
+                    # It may have become bad by the write before this one, if that was in the run.
+                    earlier = [self._dumped(graph, before)] if before is not None else []
+                    for each in self._bad_of(graph, earlier):
+                        if each not in seen and graph.nodes[node_name_of(each)].inputs:
+                            kept.append(each)
+                            seen.add(each)
                     continue
                 if before is None:
                     waiting.append(tensor)
@@ -155,6 +163,16 @@ class Outcome:
         # In the dump of several ranks only the inputs have the rank in front.
         return next((n for n in node.inputs if n == before or n.endswith(f"/{before}")), None)
 
+    def _dumped(self, graph: Graph, tensor: str) -> str:
+        """What was in memory before, as far back as the dump doesn't have it."""
+        node = graph.nodes.get(node_name_of(tensor))
+        while node is not None and node.op_type == WRITTEN and node.inputs:
+            if self._lineage.dump.by_tensor(tensor):
+                break
+            tensor = node.inputs[0]
+            node = graph.nodes.get(node_name_of(tensor))
+        return tensor
+
     def _is_kept_bad(self, graph: Graph, tensor: str, before: str | None) -> bool:
         """Whether it counts that the program still has a bad tensor."""
         dump = self._lineage.dump
@@ -162,12 +180,7 @@ class Outcome:
         if not data:
             return True
         if before is not None:
-            old = dump.by_tensor(before)
-            while not old and (node := graph.nodes.get(node_name_of(before))) is not None:
-                if node.op_type != WRITTEN or not node.inputs:
-                    break
-                before = node.inputs[0]
-                old = dump.by_tensor(before)
+            old = dump.by_tensor(self._dumped(graph, before))
             return not old or _has_new(data[-1], old[-1])
         bad = self._lineage.bad(data[-1])
         return bad is None or bool(bad.nan) or not _is_read(graph, node_name_of(tensor))

@@ -256,7 +256,8 @@ class Trial:
         roles = self._lineage.roles
         if roles.computes(node.op_type) in _DERIVED.get(roles.computes(forward.op_type), ()):
             return True
-        return own_frame(node.frames or ()) == own_frame(forward.frames or ())
+        one, other = (own_frame(each.frames or ()) for each in (node, forward))
+        return (one and one[:2]) == (other and other[:2])
 
     def _take_back(self, node: Node, names: Sequence[str]) -> None:
         """An op of a gradient that isn't computed any more: what came back to it is kept."""

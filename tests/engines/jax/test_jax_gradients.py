@@ -2,6 +2,7 @@
 the same ones, compiled."""
 
 import functools
+import linecache
 import weakref
 
 import jax
@@ -12,6 +13,7 @@ from jax import lax
 from jax_kit import bits, waiting, watched
 
 from tfdbg_cli.commands.graph.verdict import first_origin
+from tfdbg_cli.commands.source.calls import call_in
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
@@ -46,7 +48,7 @@ if not SEES_VMAP:
 
 
 def _told(hosts):
-    """Where it began, by op and line, and why; the names of what comes in and goes out."""
+    """Where it began, by op, line and call, and why; the names of what comes in and goes out."""
     (end,) = hosts.ends
     dump = end.dump
     origin = first_origin(dump)
@@ -57,6 +59,8 @@ def _told(hosts):
     return (
         node.op_type,
         frame.line,
+        call_in(linecache.getline(frame.file, frame.line), frame, node.op_type),
+        frame.columns is not None,
         cause and (cause.kind, cause.text),
         sorted(info.feeds),
         sorted(info.outputs),

@@ -1,6 +1,7 @@
 """What is recorded of ops: edges, attributes, stacks, failures."""
 
 import functools
+import linecache
 import sys
 
 import pytest
@@ -235,6 +236,8 @@ def test_stacks_lead_from_the_script_to_the_op_without_the_debugger():
     frames = run.nodes["log"].frames
     assert own_frame(frames).function == "forward"
     assert own_frame(frames).line == line_here(-7)
+    text = linecache.getline(__file__, own_frame(frames).line)
+    assert text[slice(*own_frame(frames).columns)] == "torch.log(self.inner(x))"
     linear = run.nodes["inner/addmm"].frames
     assert [frame.function for frame in linear][-1] == "forward"
     assert linear[-1].file.endswith("linear.py")

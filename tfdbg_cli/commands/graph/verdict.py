@@ -11,8 +11,10 @@ from tfdbg_cli.commands.series.loss_line import loss_lines
 from tfdbg_cli.commands.series.magnitudes import growth_lines
 from tfdbg_cli.commands.series.step_facts import step_lines
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.source.calls import call_in
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.wrapping import CodeLine
 from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
@@ -172,7 +174,8 @@ class _Verdict:
         forward = forward_node(self._graph, node)
         if self._cause is not None and forward is None:
             forward = self._graph.nodes.get(self._cause.forward)
-        frame = own_frame((forward or node).frames or ())
+        shown_node = forward or node
+        frame = own_frame(shown_node.frames or ())
         what = "Line:  " if forward is None else "Line of the forward op: "
         if frame is None and not node.inputs:  # it comes in: where it is read
             frame, what = self._reading(), "Read at: "
@@ -193,16 +196,19 @@ class _Verdict:
         width = len(str(first + len(around)))
         texts = textwrap.dedent("\n".join(each.expandtabs() for each in around)).split("\n")
         for number, text in enumerate(texts, first):
+            head, call = Span(f"{number:{width}}  "), None
             if number == frame.line:
-                # The number has the role of sources, so `wrapped` leaves the line whole.
-                yield line(("  > ", "error"), (f"{number:{width}}  ", "source"), (text, "bold"))
-            else:
-                yield line(f"    {number:{width}}  ", (text, "source"))
-        inner = model_frame((forward or node).frames or ())
+                call = _call_in(lines[number - 1], text, frame, shown_node)
+            mark = Span("    ") if call is None else Span("  > ", "error")
+            yield CodeLine([mark, head], text, call)
+        inner = model_frame(shown_node.frames or ())
         if inner is not None:
             link = Link(f"ps {quoted(inner.file)} -b {inner.line}")
             shown = f"{in_package(inner.file)}:{inner.line}"
-            yield line(("In:    ", "bold"), Span(shown, "link", link), f"  {sources.text(inner)}")
+            before = Span("In:    ", "bold"), Span(shown, "link", link), Span("  ")
+            text, known = sources.text(inner), sources.lines(inner.file) or []
+            whole = known[inner.line - 1] if inner.line <= len(known) else text
+            yield CodeLine(before, text, _call_in(whole, text, inner, shown_node))
 
     def _reading(self) -> Frame | None:
         """The line of the first op that takes over what came in."""
@@ -347,6 +353,20 @@ class _Verdict:
         if phase == "optimizer":
             return "update"
         return "result" if name in called or name in fetches else ""
+
+
+def _call_in(whole: str, text: str, frame: Frame, node: Node) -> tuple[int, int]:
+    """The characters of a line that made a tensor.
+
+    Args:
+        whole: the line of the file.
+        text: the same as it is shown: with other blanks at its beginning.
+        frame: whose line it is.
+        node: that made it.
+    """
+    start, end = call_in(whole, frame, node.op_type)
+    left = len(whole.rstrip().expandtabs()) - len(text.rstrip())
+    return len(whole[:start].expandtabs()) - left, len(whole[:end].expandtabs()) - left
 
 
 def _line_of(node: Node | None) -> str:

@@ -47,18 +47,25 @@ def frames_document(
     stacks: Mapping[str, tuple[Frame, ...]], sources: Sources
 ) -> dict[str, list[Any] | dict[str, int]]:
     """Frames, stacks of frames, and the stack of each node; each frame and stack is there once."""
-    frames: dict[tuple[str, int, str], int] = {}
+    frames: dict[tuple[Any, ...], int] = {}
     texts: list[list[Any]] = []
+    columns: list[Any] = []
     numbers: dict[tuple[int, ...], int] = {}
     nodes: dict[str, int] = {}
     for name, stack in stacks.items():
         line: list[int] = []
         for frame in stack:
-            key = (frame.file, frame.line, frame.function)
+            key = (frame.file, frame.line, frame.function, frame.columns)
             if key not in frames:
                 frames[key] = len(texts)
                 text = sources.text(frame)
                 texts.append([frame.file, frame.line, frame.function, text])
+                columns.append(frame.columns)
             line.append(frames[key])
         nodes[name] = numbers.setdefault(tuple(line), len(numbers))
-    return {"frames": texts, "stacks": [list(stack) for stack in numbers], "nodes": nodes}
+    return {
+        "frames": texts,
+        "columns": columns,
+        "stacks": [list(stack) for stack in numbers],
+        "nodes": nodes,
+    }

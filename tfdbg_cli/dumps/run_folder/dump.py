@@ -345,7 +345,13 @@ class RunFolderDump(Dump):
             lambda name: self._report(f"{path} is damaged: {name} are left out."),
         )
         # What is left out of a list would move the rest: a damaged frame is an empty one.
-        frames = [_frame(each) for each in found.items("frames", lambda value: True)]
+        columns = found.items("columns", lambda value: True)  # earlier versions wrote none
+        frames = [
+            _frame(each, place)
+            for each, place in itertools.zip_longest(
+                found.items("frames", lambda value: True), columns
+            )
+        ]
         if None in frames:
             self._report(f"{path} is damaged: some frames are left out.")
         stacks = [
@@ -484,14 +490,15 @@ def _key(datum: Datum) -> tuple[str, str, str, int]:
     return datum.tensor_name, datum.debug_op, datum.device_name, datum.execution
 
 
-def _frame(value: Any) -> Frame | None:
+def _frame(value: Any, columns: Any) -> Frame | None:
     """A frame of ``frames.json``, ``None`` for what is none."""
     if not isinstance(value, list) or len(value) != 4 or not is_size(value[1]):
         return None
     file, line, function, text = value
     if not (isinstance(file, str) and isinstance(function, str) and isinstance(text, str)):
         return None
-    return Frame(file, line, function, text)
+    is_place = isinstance(columns, list) and len(columns) == 2 and all(map(is_size, columns))
+    return Frame(file, line, function, text, (columns[0], columns[1]) if is_place else None)
 
 
 def _unit(told: str, kind: str) -> Literal["session", "program"]:

@@ -20,6 +20,7 @@ __all__ = [
     "add_codes",
     "add_frames",
     "call_frame",
+    "columns_at",
     "kind_of",
     "take",
     "user_frames",
@@ -32,8 +33,11 @@ USER, LIBRARY, DEBUGGER = range(3)
 # By address, as code is compared by its contents; what is in here can't have moved out.
 _kinds: dict[int, tuple[CodeType, int]] = {}
 _lines: dict[int, tuple[CodeType, list[int], list[int]]] = {}
+_columns: dict[tuple[int, int], tuple[CodeType, tuple[int, int] | None]] = {}
 # A program that makes code all the time must not make these tables grow for ever.
 _MOST_CODES = 50_000
+# The end of a call that goes on in the next line.
+_TO_THE_END = 1 << 20
 
 
 _special: list[Callable[[], Iterable[tuple[CodeType | None, int]]]] = []
@@ -110,7 +114,8 @@ class Stack:
                 line = _line(code, position)
                 for frames in _expansions:
                     found += frames(code, line)
-                found.append(Frame(code.co_filename, line, code.co_name))
+                columns = columns_at(code, position)
+                found.append(Frame(code.co_filename, line, code.co_name, columns=columns))
             stack = stack.outer
         found.reverse()
         return tuple(found)
@@ -154,6 +159,27 @@ def _line(code: CodeType, position: int) -> int:
         known = _lines[id(code)] = (code, starts, numbers)
     at = bisect.bisect_right(known[1], position) - 1
     return (known[2][at] if at >= 0 else 0) or code.co_firstlineno
+
+
+def columns_at(code: CodeType, position: int) -> tuple[int, int] | None:
+    """The columns of an instruction in its line, as `Frame` has them.
+
+    Args:
+        code: of the function.
+        position: of the instruction (``f_lasti``).
+    """
+    known = _columns.get((id(code), position))
+    if known is None:
+        if len(_columns) > _MOST_CODES:
+            _columns.clear()
+        places = itertools.islice(code.co_positions(), position // 2, None)
+        line, last, start, end = next(places, (None,) * 4)
+        columns = None
+        # One that begins in an earlier line isn't where the line of the frame is.
+        if line == _line(code, position) and start is not None and end is not None:
+            columns = start, end if last == line else _TO_THE_END
+        known = _columns[id(code), position] = (code, columns)
+    return known[1]
 
 
 def take(frame: FrameType | None, boundary: FrameType | None, outer: Stack | None) -> Stack:

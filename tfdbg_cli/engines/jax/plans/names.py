@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfdbg_cli.dumps.sources import Frame, is_library_path
+from tfdbg_cli.engines.kit.stacks import columns_at
 
 __all__ = ["GRADIENTS", "Scope", "frames_of", "modules_of", "node_name", "part_name"]
 
@@ -97,6 +98,14 @@ def modules_of(source: Any) -> tuple[str, ...]:
     return tuple(name for name in found if name)
 
 
+def _columns(trace: Any) -> list[tuple[int, int] | None]:
+    """Those of the frames of a traceback, innermost first."""
+    try:
+        return [*map(columns_at, *trace.raw_frames())]
+    except (AttributeError, TypeError):  # another version of jaxlib
+        return [None] * len(trace.frames)
+
+
 def frames_of(source: Any, caller: Sequence[Frame] | None = None) -> tuple[Frame, ...]:
     """The frames of an op, outermost first.
 
@@ -108,10 +117,14 @@ def frames_of(source: Any, caller: Sequence[Frame] | None = None) -> tuple[Frame
         caller: the frames of the call of the function that it is in; ``None``: it is in none.
     """
     trace = getattr(source, "traceback", None)
-    frames = [
-        Frame(each.file_name, each.line_num, each.function_name)
-        for each in reversed(trace.frames if trace is not None else ())
-    ]
+    frames = (
+        [
+            Frame(each.file_name, each.line_num, each.function_name, columns=columns)
+            for each, columns in zip(trace.frames, _columns(trace), strict=True)
+        ][::-1]
+        if trace is not None
+        else []
+    )
     if caller is None:
         return (*frames,)
     traced = [at for at, frame in enumerate(frames) if _TRACING in frame.function]

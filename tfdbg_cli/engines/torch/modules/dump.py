@@ -43,7 +43,7 @@ class Seen:
         names: of modules and parameters.
         bad: kind, thing, time and slot of what was bad.
         kept: of those, what modules inside of others have returned or were handed, by its place.
-        losses: what backward passes began with.
+        losses: the names outside of what backward passes began with; empty: another one.
         nodes: of backward passes, outside of modules.
         made_node: the op outside of modules that made the node of a number.
         outside_name: what a tensor is called that an op outside of modules has made.
@@ -55,7 +55,7 @@ class Seen:
     names: Names
     bad: Sequence[tuple[str, Any, int, int]]
     kept: Mapping[int, torch.Tensor]
-    losses: Sequence[Callable[[], torch.Tensor | None]]
+    losses: Sequence[Callable[[], str]]
     nodes: Sequence[OutsideNode]
     made_node: Callable[[int], str]
     outside_name: Callable[[torch.Tensor], str]
@@ -155,17 +155,14 @@ class ModulesDump(MemoryDump):
             if datum.node_name not in gone:
                 self._taken[datum.node_name, datum.output_slot] = datum
                 self.add_datum(datum)
-        if is_bad:
-            found = part.suspects
-            suspects = found if found is not None else {d.tensor_name for d in part.data()}
-            self._suspects |= {renamed(name) for name in suspects}
+        suspects = part.suspects
+        if suspects is None:
+            suspects = frozenset(each.tensor_name for each in part.data() if is_bad)
+        self._suspects |= set(map(renamed, suspects))
         if info is not None and info.results:
             self._results.update((renamed(name), value) for name, value in info.results.items())
-        for reference in self._seen.losses:
-            loss = reference()
-            name = self._seen.outside_name(loss) if loss is not None else ""
-            if name:
-                self._results[renamed(name)] = True
+        for name in self._loss_names():
+            self._results[renamed(name)] = True
 
     def _leaves_of_modules(self) -> dict[str, str]:
         """What outputs of modules are called outside, and what they are called here."""
@@ -409,6 +406,9 @@ class ModulesDump(MemoryDump):
                 if each is reader:
                     yield f"{self._node_of(node)}:{slot}"
 
+    def _loss_names(self) -> Iterator[str]:
+        return filter(None, (name() for name in self._seen.losses))
+
     def _gradient_sources(self, border: Border) -> Iterator[str]:
         """What a gradient was made of: other gradients, and what they are about."""
         users = [call for call in self._seen.calls if border in call.sources]
@@ -420,8 +420,7 @@ class ModulesDump(MemoryDump):
             yield from self._gradients_of(call, but=border)
         if not users:
             yield from self._handed_to(border)
-            losses = (reference() for reference in self._seen.losses)
-            yield from (self._seen.outside_name(each) for each in losses if each is not None)
+            yield from self._loss_names()
         yield self._border_name(border)
 
     def _gradients_of(self, call: ModuleCall, but: Border | None = None) -> Iterator[str]:

@@ -122,7 +122,7 @@ class ModulesLevel(CaptureLevel):
         self._borders: dict[int, Border] = {}  # by the id of the tensor
         self._phases: list[str] = []
         self._backward: Stack | None = None
-        self._losses: list[weakref.ref[torch.Tensor]] = []
+        self._losses: list[Callable[[], str]] = []
         self._nodes: list[OutsideNode] = []
         self._inputs: Callable[[], Mapping[str, Any]] = dict
         self._found: list[Found] = []
@@ -328,7 +328,7 @@ class ModulesLevel(CaptureLevel):
             self._backward = take(frame, None, None)
             is_one = isinstance(owner, torch.Tensor)
             losses = [owner] if is_one else [tensor for _, tensor in tensors_in("", owner)]
-            self._losses += map(weakref.ref, losses)
+            self._losses += map(self._outside.name_later, losses)
             if self._open:  # nobody asks parameters when it is over
                 self._insides.will_be_partial()
             if not self._open and "backward" not in self._phases:

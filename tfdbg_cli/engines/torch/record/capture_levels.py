@@ -7,7 +7,7 @@ import functools
 import re
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -235,7 +235,7 @@ class RecordingLevel(CaptureLevel):
         pattern = re.compile(self.watch.exclude) if self.watch.exclude else None
         return lambda name: pattern is not None and pattern.search(name) is not None
 
-    def _passes(self, dump: MemoryDump, names: set[str]) -> bool | None:
+    def _passes(self, dump: MemoryDump, names: Collection[str]) -> bool | None:
         """Whether one of some tensors passes the filter; ``None``: it could not be asked."""
         if self.watch.predicate is None:
             return None
@@ -372,24 +372,22 @@ class FullLevel(RecordingLevel):
             self.is_large = True
             return self._finish_without_values(error)
         self.recorder.end()
-        passes, said = None, ""
+        passes, said, make_dump = None, "", self._whole
         dump: MemoryDump | None = None
         if error is None and self._checks is not None:
             found = self._nonfinite(self._checks)
             self.has_nonfinite = bool(found)
             passes, said = False, self._said()
+            make_dump = functools.partial(self._with_suspects, found)
             if found:
-                dump = self._whole()
-                names = {output.name for output in found}
-                dump.suspects = frozenset(names)
-                passes = self._passes(dump, names)
+                dump = make_dump()
+                passes = self._passes(dump, dump.suspects or ())
                 if passes is False:
                     dump = None
         else:
-            dump = self._whole()
+            dump = make_dump()
         self.is_large = self.recorder.spilled_bytes > 0
         self.seconds = time.perf_counter() - self._began
-        later = self._whole if dump is None else None
         return Capture(
             None,
             dump,
@@ -397,8 +395,13 @@ class FullLevel(RecordingLevel):
             filter_passed=passes,
             progress_text=said,
             gap=self._gap(),
-            make_dump=later,
+            make_dump=make_dump if dump is None else None,
         )
+
+    def _with_suspects(self, found: Sequence[OpOutput]) -> MemoryDump:
+        dump = self._whole()  # which gives them their names
+        dump.suspects = frozenset(output.name for output in found)
+        return dump
 
     def seen(self) -> MemoryDump | None:
         """All but a step that went unseen."""
