@@ -234,7 +234,7 @@ def _at_the_end(ops):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_it_makes_no_difference_when_somebody_looks(program):
-    then, now = _told(program, _at_the_end), _told(program, _at_each_op)
+    then, now = (_told(program, looks) for looks in (_at_the_end, _at_each_op))
     assert [node[0] for node in then[0]] == [node[0] for node in now[0]]
     for one, other in zip(then[0], now[0], strict=True):
         assert one == other
