@@ -23,6 +23,7 @@ TESTS = Path(__file__).resolve().parents[1]
 EXACT = "values"
 _SECONDS = 900
 _LIST = "tensor(s) passing filter"
+_APART = "XLA computed it otherwise than these ops"
 _TABLE = r"""
 import json
 from tfdbg_cli.engines.torch.record.op_facts import RULES
@@ -85,6 +86,7 @@ class Told:
         first: the first bad tensor, with its health; where it began, for that filter; empty: none.
         began: the op in which it began, as the verdict says it; empty: nothing is said of that.
         is_out: something bad came out of the program.
+        is_apart: what was compiled has computed otherwise than its ops do one by one, as is said.
         is_done: the program ran to its end.
     """
 
@@ -92,6 +94,7 @@ class Told:
     began: str = ""
     is_out: bool = False
     is_done: bool = False
+    is_apart: bool = False
 
     def is_same(self, level: str, exact: Told) -> bool:
         """Whether a level tells what the exact one does; a list has no verdict."""
@@ -253,7 +256,8 @@ def _told(out: str, number: int) -> Told:
     began = re.search(
         r"^(?:It began in \[[^\]]*\]|No op made|What went bad|Nothing)", part, re.MULTILINE
     )
-    return Told(words, began[0] if began is not None else "", end[1] == "bad", end[1] != "failed")
+    began_words = began[0] if began is not None else ""
+    return Told(words, began_words, end[1] == "bad", end[1] != "failed", _APART in part)
 
 
 def differences(
@@ -277,7 +281,7 @@ def differences(
     for level, promises_all in {**DIALECTS[engine].levels, "lt": True}.items():
         told, said = told_of(programs, level, filter_name, folder)
         for program, right, each in zip(programs, exact, told, strict=True):
-            is_free = not promises_all and _is_free(program, right, each)
+            is_free = right.is_apart or (not promises_all and _is_free(program, right, each))
             if each.is_same(level, right) or not (right.is_done and each.is_done):
                 continue
             if is_free:
@@ -303,7 +307,7 @@ def shrunk(difference: Difference, folder: Path) -> Difference:
         exact, _ = told_of(smaller, EXACT, difference.filter_name, folder)
         told, _ = told_of(smaller, difference.level, difference.filter_name, folder)
         for each, right, other in zip(smaller, exact, told, strict=True):
-            is_free = not promises_all and _is_free(program, right, other)
+            is_free = right.is_apart or (not promises_all and _is_free(program, right, other))
             is_same = other.is_same(difference.level, right)
             if not is_same and right.is_done and other.is_done and not is_free:
                 difference = replace(difference, program=each, exact=right, told=other)

@@ -10,12 +10,14 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
 
-__all__ = ["CHECKED", "FULL", "MODULES", "ONLY_BAD", "RECORDS", "CaptureLevel"]
+__all__ = ["CHECKED", "FULL", "MODULES", "ONLY_BAD", "ORIGIN", "RECORDS", "CaptureLevel"]
 
 #: What dumps of a level say of themselves that keeps the values of what is bad.
 ONLY_BAD = "Only the first bad tensors and their inputs have values (`run` keeps all values)."
+#: The filter that asks where something bad began.
+ORIGIN = "origin_of_nonfinite"
 #: The filters that only a tensor with a nan or an infinity passes.
-CHECKED = frozenset({"has_inf_or_nan", "origin_of_nonfinite"})
+CHECKED = frozenset({"has_inf_or_nan", ORIGIN})
 #: What comes out of the larger parts of the program, and what is bad op by op afterwards.
 MODULES = "modules"
 #: Every op, without its values.

@@ -324,9 +324,27 @@ class ReplayLevel(CaptureLevel):
         capture = super().finish(error)
         made = self.make_dump()
         capture.dump = self.stepped or made
+        if self.replayed is not None and (titles := self._otherwise(self.replayed)):
+            made.warnings.append(
+                f"What {titles} returned is clean: XLA computed it otherwise than these ops do it "
+                "one by one."
+            )
         if self.returning is not None and self.stepped is None:
             capture.value, capture.replaced = self.returning.result, self._replaced
         return capture
+
+    def _otherwise(self, replayed: ReplayedRun) -> str:
+        """The calls whose results are bad where their ops are done one by one, and only there."""
+        names = [name for name in replayed.results if name]
+        data = (each for name in names for each in replayed.dump.by_tensor(name))
+        # Where processes share arrays, all of them would have to ask.
+        if any(call.is_spread for call in self.calls) or not any(map(_is_bad, data)):
+            return ""
+        for call in self.calls:
+            call.is_fine = _is_fine(call)
+        if not all(call.is_fine for call in self.calls):
+            return ""
+        return ", ".join(dict.fromkeys(call.title for call in self.calls))
 
     def _replaced(self, value: Any, new: NewValues) -> Any:
         """What the call returns, with other values of some arrays; see `Capture.replaced`."""

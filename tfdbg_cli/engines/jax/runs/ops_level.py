@@ -13,6 +13,7 @@ from tfdbg_cli.engines.jax.runs.calls import Call
 from tfdbg_cli.engines.jax.runs.in_place import InPlace
 from tfdbg_cli.engines.jax.runs.levels import OUTPUTS, OutputsLevel
 from tfdbg_cli.engines.jax.twins.twins import Twin, Twins
+from tfdbg_cli.engines.kit.levels import ORIGIN
 
 __all__ = ["OPS", "OpsLevel"]
 
@@ -21,6 +22,8 @@ OPS = "ops"
 # A new twin is waited for so many times as long as the call itself has taken, with its compiling;
 # so many seconds at most, as nobody can interrupt that.
 _PATIENCE, _MOST_SECONDS = 2.0, 30.0
+# Stands for a flag: something bad is written down in the function, and needs no twin to be found.
+_PLACED = -1
 
 
 class OpsLevel(OutputsLevel):
@@ -107,7 +110,7 @@ class OpsLevel(OutputsLevel):
             return
         if twin.lack:
             self._lack(call, twin.lack)
-        elif flags is not None:
+        elif flags is not None or twin.places_bad:
             self._told.append((call, twin, flags))
 
     @property
@@ -139,12 +142,14 @@ class OpsLevel(OutputsLevel):
         """Those that are set and weren't in vain before; ``None``: none is."""
         call, twin, flags = told
         try:
-            found = twin.bad(flags)
+            found = twin.bad(flags) if flags is not None else set()
         except Exception as error:
             self._refuse(call, twin, error)
             return None
         if twin.lack:
             self._lack(call, twin.lack)
+        if twin.places_bad and self.watch.filter_name != ORIGIN:  # which leaves it out
+            found.add(_PLACED)
         news = found - twin.excused.get(self._asked, set())
         return (call, twin, news) if news else None
 
@@ -160,7 +165,7 @@ class OpsLevel(OutputsLevel):
         # A mask that is -inf is no origin of anything: that is known from now on.
         for _, twin, news in self._news:
             twin.excused.setdefault(self._asked, set()).update(news)
-        capture.gap = self.gap([call for call, _, _ in self._news])
+        capture.gap = self.gap([call for call, _, news in self._news if news != {_PLACED}])
         capture.dump, capture.make_dump = None, lambda: made
         capture.progress_text = "none that counts"
 

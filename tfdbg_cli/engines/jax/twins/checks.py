@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from jax.extend import core
 
+from tfdbg_cli.dumps.finite import all_finite
 from tfdbg_cli.engines.jax.plans.ops import SILENT
-from tfdbg_cli.engines.jax.plans.plan import called_jaxpr
+from tfdbg_cli.engines.jax.plans.plan import called_jaxpr, value_of
 from tfdbg_cli.engines.jax.private import scan_counts, shard_map_of
-from tfdbg_cli.engines.jax.twins.loops import has_shard_map, is_inexact, is_unsure
+from tfdbg_cli.engines.jax.twins.loops import has_shard_map, inner_jaxprs, is_inexact, is_unsure
 from tfdbg_cli.engines.jax.twins.op_facts import FACTS, op_of
 from tfdbg_cli.engines.kit.op_facts import Search
 
-__all__ = ["CheckedEquation", "Checks", "checks_of"]
+__all__ = ["CheckedEquation", "Checks", "checks_of", "places_bad"]
 
 
 class CheckedEquation:
@@ -93,6 +95,18 @@ def checks_of(jaxpr: Any, told: Sequence[bool]) -> Checks:
         told: which of its results are looked at anyway.
     """
     return _Search(jaxpr, told).checks()
+
+
+def places_bad(jaxpr: Any) -> bool:
+    """Whether a nan or an infinity is written down in a function: it isn't computed."""
+    for equation in jaxpr.eqns:
+        literals = (each for each in equation.invars if isinstance(each, core.Literal))
+        numbers = (value_of(each) for each in literals if is_inexact(each.aval))
+        if not all(all_finite(np.asarray(each)) for each in numbers):
+            return True
+        if any(map(places_bad, inner_jaxprs(equation))):
+            return True
+    return False
 
 
 class _Search:

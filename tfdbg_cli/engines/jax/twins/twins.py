@@ -16,7 +16,7 @@ from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.interpreter.threads import OwnThread
 from tfdbg_cli.engines.jax.private import writes_to_arguments
-from tfdbg_cli.engines.jax.twins.checks import Checks, checks_of
+from tfdbg_cli.engines.jax.twins.checks import Checks, checks_of, places_bad
 from tfdbg_cli.engines.jax.twins.health import BAD, CUT, MOST_ITERATIONS, health_of, obstacle
 from tfdbg_cli.engines.jax.twins.loops import is_inexact
 
@@ -32,10 +32,12 @@ class Twin:
     Attributes:
         refusal: why it doesn't; empty: it does, or will.
         excused: by a filter and what it leaves out the flags that say nothing to it.
+        places_bad: a nan or an infinity is written down in the function.
     """
 
     def __init__(self) -> None:
         self.refusal = ""
+        self.places_bad = False
         self.excused: dict[tuple[str, str], set[int]] = {}
         self._function: Callable[..., Any] | None = None
         self._is_made = threading.Event()
@@ -64,6 +66,7 @@ class Twin:
         if why := self._obstacle(jaxpr):
             self.refuse(why)
             return None
+        self.places_bad = places_bad(jaxpr)
         told = [is_inexact(each.aval) for each in jaxpr.outvars]
         checks = checks_of(jaxpr, told)
         if not checks.are_needed and not checks.inputs:  # all that is bad shows in what it returns

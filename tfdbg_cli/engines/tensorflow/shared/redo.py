@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, types_pb2
 from tensorflow.core.protobuf import config_pb2
-from tensorflow.python.framework import op_def_registry
+from tensorflow.python.framework import op_def_library, op_def_registry
 
 from tfdbg_cli.dumps.dump import CannotRedo, Redo
 from tfdbg_cli.engines.tensorflow.shared import guard
@@ -131,7 +131,8 @@ def _executed(signature: Any, attributes: Mapping[str, Any], places: Sequence[An
         each.name: place for each, place in zip(arguments, places, strict=True)
     }
     given |= {name: value for name, value in attributes.items() if name in wanted}
-    made = getattr(tf.raw_ops, signature.name)(**given)
+    # Functions of `raw_ops` call some arguments otherwise: Sum's reduction_indices are its axis.
+    made = op_def_library.apply_op(signature.name, **given)
     return [*made] if isinstance(made, list | tuple) else [made]
 
 

@@ -16,6 +16,7 @@ from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.kit.levels import ORIGIN
 from tfdbg_cli.engines.torch.around.surrounding import Around
 from tfdbg_cli.engines.torch.modes import function_modes
 from tfdbg_cli.engines.torch.modules.calls import Gradient, ModuleCall
@@ -33,8 +34,6 @@ from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 __all__ = ["Aside", "Replay", "ReplayRefusal", "Replayer"]
 
 _WRITTEN = "an input was written to, by the module itself or later"
-# The filter that asks where something bad began.
-_ORIGIN = "origin_of_nonfinite"
 
 #: Around what is no part of the program: module calls within go through the visitor.
 Aside = Callable[[Any], contextlib.AbstractContextManager[None]]
@@ -300,7 +299,7 @@ class Replayer:
         is_bad = any(is_nonfinite(replay.call.written.get(id(each), each)) for each in own)
         if not is_bad or self._watch.predicate is None:
             return
-        if self._watch.filter_name != _ORIGIN:  # what it gets is the first bad tensor
+        if self._watch.filter_name != ORIGIN:  # what it gets is the first bad tensor
             replay.came_in = True
             return
         dump, given = replay.dump, {name for _, name in replay.inputs}
