@@ -93,6 +93,56 @@ def test_an_op_computed_again_gives_the_same(engine: str, tmp_path: Path) -> Non
     assert sum(done for done, _ in told) >= count
 
 
+@pytest.mark.tensorflow
+def test_tensorflows_ops_outside_of_functions(tmp_path: Path) -> None:
+    """Those whose arguments TensorFlow's Python functions call otherwise are among them."""
+    pytest.importorskip("tensorflow")
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import tensorflow as tf
+            x, many = tf.Variable([[1.0, 2.0], [3.0, 4.0]]), []
+            with tf.GradientTape() as tape:
+                for made in (
+                    tf.reduce_sum(x, 1),
+                    tf.reduce_mean(x, 0),
+                    tf.reduce_max(x),
+                    tf.reduce_prod(x, 1),
+                    tf.gather(x, [1, 0]),
+                    tf.concat([x, x], 0),
+                    tf.expand_dims(x, 0),
+                    tf.tile(x, [2, 1]),
+                    tf.argmax(x, 1),
+                    tf.cast(x, tf.float16),
+                    tf.pad(x, [[1, 1], [0, 0]]),
+                    tf.slice(x, [0, 0], [1, 2]),
+                    tf.reverse(x, [0]),
+                    tf.cumsum(x, 1),
+                    tf.stack([x, x]),
+                    tf.split(x, 2),
+                    tf.one_hot([1, 0], 3),
+                    tf.transpose(x),
+                    tf.matmul(x, x, transpose_b=True),
+                    tf.where(x > 2, x, 0.0),
+                    tf.clip_by_value(x, 1, 3),
+                    tf.nn.softmax(x),
+                    tf.norm(x, axis=1),
+                    tf.math.top_k(x, 1),
+                    tf.reduce_any(x > 3, 0),
+                ):
+                    many.append(made)
+                loss = tf.reduce_sum(many[0]) + tf.reduce_sum(many[16])
+            x.assign_sub(0.1 * tape.gradient(loss, x))
+            """
+        )
+    )
+    (first, *_) = redone(program)
+    done, total = first
+    assert total > 25
+    assert total - done <= _MOST_LEFT_OUT
+
+
 def redone(program: Path) -> list[tuple[int, int]]:
     """How many ops of each run were computed again, and how many there are."""
     options = ("--batch", "--filters", str(FILTER), "-c", "run -f redone")

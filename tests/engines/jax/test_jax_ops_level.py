@@ -184,6 +184,36 @@ def test_what_is_known_to_be_a_mask_is_not_replayed_again(monkeypatch):
     assert not hosts.ends
 
 
+def test_what_is_only_written_down_counts_for_the_filter_of_all_that_is_bad():
+    @jax.jit
+    def function(x):
+        return jnp.where(jnp.isfinite(jnp.where(x > 0, x, jnp.nan)), x, 0)
+
+    nodes = []
+    for level in ("values", "ops"):
+        with waiting(level=level) as hosts:
+            end = time.monotonic() + LONG
+            while not hosts.ends and time.monotonic() < end:
+                function(ONES)
+        nodes.append(Found(hosts).node)
+    assert nodes[0] == nodes[1]
+    with waiting("origin_of_nonfinite", level="ops") as hosts:
+        function(ONES)
+    assert not hosts.ends
+
+
+def test_it_says_so_where_xla_made_nothing_bad():
+    @jax.jit
+    def function(x):
+        return lax.lt(x, x).astype(x.dtype) / x * 0  # XLA knows that it is 0
+
+    with waiting(level="values") as hosts:
+        found = function(ONES * 0)
+    (end,) = hosts.ends
+    said = [each for each in end.dump.warnings if "XLA computed it otherwise" in each]
+    assert len(said) == bool(jnp.isfinite(found).all())
+
+
 @pytest.mark.skipif(jax.__version_info__ >= (0, 12), reason="its XLA leaves the factors alone")
 def test_it_says_so_where_only_what_xla_made_of_it_is_bad(monkeypatch):
     gaps, plainly = [], contract_program._Host.on_run_end
