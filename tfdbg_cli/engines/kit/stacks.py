@@ -32,8 +32,8 @@ USER, LIBRARY, DEBUGGER = range(3)
 
 # By address, as code is compared by its contents; what is in here can't have moved out.
 _kinds: dict[int, tuple[CodeType, int]] = {}
-_lines: dict[int, tuple[CodeType, list[int], list[int]]] = {}
-_columns: dict[tuple[int, int], tuple[CodeType, tuple[int, int] | None]] = {}
+_Place = tuple[int, tuple[int, int] | None]
+_places: dict[int, tuple[CodeType, list[int], list[_Place]]] = {}
 # A program that makes code all the time must not make these tables grow for ever.
 _MOST_CODES = 50_000
 # The end of a call that goes on in the next line.
@@ -148,17 +148,7 @@ class Stack:
 
 def _line(code: CodeType, position: int) -> int:
     """The line of an instruction, the function's first line where it belongs to none."""
-    known = _lines.get(id(code))
-    if known is None:
-        if len(_lines) > _MOST_CODES:
-            _lines.clear()
-        starts, numbers = [], []
-        for start, _, line in code.co_lines():
-            starts.append(start)
-            numbers.append(line or 0)
-        known = _lines[id(code)] = (code, starts, numbers)
-    at = bisect.bisect_right(known[1], position) - 1
-    return (known[2][at] if at >= 0 else 0) or code.co_firstlineno
+    return _place(code, position)[0]
 
 
 def columns_at(code: CodeType, position: int) -> tuple[int, int] | None:
@@ -168,18 +158,34 @@ def columns_at(code: CodeType, position: int) -> tuple[int, int] | None:
         code: of the function.
         position: of the instruction (``f_lasti``).
     """
-    known = _columns.get((id(code), position))
+    return _place(code, position)[1]
+
+
+def _place(code: CodeType, position: int) -> _Place:
+    known = _places.get(id(code))
     if known is None:
-        if len(_columns) > _MOST_CODES:
-            _columns.clear()
-        places = itertools.islice(code.co_positions(), position // 2, None)
-        line, last, start, end = next(places, (None,) * 4)
+        if len(_places) > _MOST_CODES:
+            _places.clear()
+        known = _places[id(code)] = (code, *_places_of(code))
+    return known[2][max(bisect.bisect_right(known[1], position) - 1, 0)]
+
+
+def _places_of(code: CodeType) -> tuple[list[int], list[_Place]]:
+    """Where instructions begin that belong to another place than the one before, and the places."""
+    starts = [0]
+    places: list[_Place] = [(code.co_firstlineno, None)]
+    before: tuple[int | None, ...] = ()
+    for at, found in enumerate(code.co_positions()):
+        if found == before:
+            continue
+        before = found
+        line, last, first, end = found
         columns = None
-        # One that begins in an earlier line isn't where the line of the frame is.
-        if line == _line(code, position) and start is not None and end is not None:
-            columns = start, end if last == line else _TO_THE_END
-        known = _columns[id(code), position] = (code, columns)
-    return known[1]
+        if line and first is not None and end is not None:
+            columns = first, end if last == line else _TO_THE_END
+        starts.append(2 * at)
+        places.append((line or code.co_firstlineno, columns))
+    return starts, places
 
 
 def take(frame: FrameType | None, boundary: FrameType | None, outer: Stack | None) -> Stack:
