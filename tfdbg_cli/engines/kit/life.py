@@ -3,6 +3,23 @@
 Which events begin and end a run, an engine knows; all that follows from it is here: who is asked,
 what looks at the run, what the next run may use of what comes before it, errors, threads, forks,
 and failures of our own.
+
+A run goes through these stations:
+
+1. The engine sees the event that begins a run (a model is called, say), and calls `open_run`.
+2. The host is asked whether to debug, to profile or to step. A run that nobody debugs is watched
+   only if values are followed from run to run.
+3. `CapturePolicy.watcher` chooses how closely to look: a `CaptureLevel`. What the program did since
+   the last run (it moved the batch, made a mask) was recorded by `_ahead`, and the new level takes
+   it over if it can.
+4. The engine sees the end, or an error, and calls `close_run`. The level stops first, so that
+   nothing of the debugger's own work is recorded. Its `finish` gives a `Capture`: whether the
+   filter passed, and a dump, or a function that makes one.
+5. The host shows the stop. Then the level is closed in any case, which releases the tensors, and
+   `look_ahead` begins to record for the next run.
+
+All of it is done in `busy()`, where events of the framework count as the debugger's, and in
+`contained`: if the debugger fails, it stops watching, and the program goes on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,20 @@
-"""Makes one call of a module once more under full recording; the program doesn't notice."""
+"""Makes one call of a module once more under full recording; the program doesn't notice.
+
+The level *modules* sees only what modules return. If that is bad, the call is repeated here to find
+the op. This happens before the optimizer's step: until then inputs and parameters are mostly what
+they were at the call.
+
+1. `Replayer.check` refuses if anything has changed since then: the version counters of inputs and
+   parameters, train or eval mode, a dispatch mode that would see the second call.
+2. `Replayer._run` puts the module back into the state at the call: its buffers, the random
+   generators, grad mode and autocast. Afterwards everything is as it was before the replay, and
+   nothing that the module printed or set in between remains.
+3. `forward` is called directly, so no hook runs. If gradients are asked for, the inputs are clones,
+   and the gradients that reached the outputs the first time go into `torch.autograd.grad`, which
+   leaves every ``.grad`` alone.
+4. The new outputs are compared with the first ones, bit by bit. If they differ, the call depended
+   on something else, and the screen says so.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,21 @@
-"""One flat list of what ops have done, and the records that are made of it when somebody asks."""
+"""One flat list of what ops have done, and the records that are made of it when somebody asks.
+
+While a filter is waited for, nearly every run is thrown away unread. An `OpRecord` for each op and
+an `OpOutput` for each tensor would take longer to make than small ops take to run, and Python's
+garbage collector would visit all of them again and again. Items of one list cost a single ``+=``
+per op, and the list is one object to the collector.
+
+The list consists of blocks, whose kinds are below. An ordinary op adds two of them: OP when it
+begins (`QuickOps._start`) and DONE when it has returned (`QuickOps._done`). A tensor is known by
+its *place*, the index of the first item of its output, so the inputs of an op are integers. `_live`
+maps the ``id`` of a tensor to its place. Ids are used again: the place counts only if the weak
+reference there still leads to this very tensor.
+
+`catch_up` reads on from where it stopped last, and makes the records and outputs that `OpRecorder`
+would have made at once. An op that isn't ordinary (a subclass of Tensor, a sparse tensor, another
+thread) first catches up and then goes to `OpRecorder.begin`. Its record is put into the list as a
+RECORD block, so all ops stay in one order.
+"""
 
 from __future__ import annotations
 
