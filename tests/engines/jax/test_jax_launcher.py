@@ -29,3 +29,27 @@ def test_the_example_is_stopped_at_the_logarithm_stepped_back_and_mended():
     assert f"{line}" in "\n".join(shown["ni -t log"])
     assert f"stepper: training run #{bad + 1}: train_step" in done.out
     assert re.findall(r"^step.*", done.out, re.M) == re.findall(r"^step.*", plain.out, re.M)
+
+
+NO_TWIN = """\
+import jax, jax.numpy as jnp
+from jax.experimental import io_callback
+
+@jax.jit
+def step(x):
+    io_callback(lambda v: None, None, x)
+    return jnp.tanh(1 / x)
+
+step(jnp.zeros(3))
+"""
+
+
+def test_who_asked_for_all_ops_is_told_why_only_outputs_are_checked(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(NO_TWIN)
+    done = debug(["config set level ops", "run -f has_inf_or_nan"], script)
+    assert done.status == 0, done.err
+    why = "(step: it calls io_callback, which is not called twice)"
+    assert f"only the outputs are checked {why}: a bad value that doesn't reach them" in done.err
+    assert f"in 1 run(s) only the outputs were looked at {why}" in done.err
+    assert "config set level ops" not in done.err

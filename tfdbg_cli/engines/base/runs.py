@@ -74,6 +74,7 @@ class Capture:
         progress_text: what the engine saw of the run, in a few words for the progress line.
         only: what alone was looked at of a run in which nothing passed, in words (``the outputs``);
             empty: all that it has computed.
+        only_because: why no more was looked at, where another level would change nothing.
         gap: why the run isn't fully known, so that nobody can say whether a tensor passes a
             filter; empty: the run is fully known.
         make_dump: makes the dump of a run in which nothing passed, for somebody who wants to see it
@@ -92,6 +93,7 @@ class Capture:
     filter_passed: bool | None = None
     progress_text: str = ""
     only: str = ""
+    only_because: str = ""
     gap: str = ""
     make_dump: Callable[[], MemoryDump] | None = None
     replaced: Callable[[Any, NewValues], Any] | None = None

@@ -40,6 +40,7 @@ class Waiting:
         self._began = 0.0
         self._first = self._run = 0
         self._said = ""
+        self._because = ""
         self._partly: dict[str, int] = {}
         self._are_calls = False
         self._is_told = False  # that only parts are looked at
@@ -63,7 +64,7 @@ class Waiting:
         self.end()
         self._choice, self._began = choice, time.monotonic()
         self._first = self._run = run
-        self._said, self._partly = "", {}
+        self._said, self._because, self._partly = "", "", {}
         self._ui = ui
         if ui.takes_interrupts and threading.current_thread() is threading.main_thread():
             self._take_interrupts()  # before anybody is told of it
@@ -99,21 +100,27 @@ class Waiting:
         self._run = run
         self._are_calls = kind in CALLS
 
-    def say(self, text: str, only: str = "") -> None:
+    def say(self, text: str, only: str = "", because: str = "") -> None:
         """What was seen in the last run.
 
         Args:
             text: in a few words.
             only: what alone was looked at; empty: all.
+            because: why, where another level would change nothing.
         """
         self._said = text
         if only and not self._is_told:
             self._is_told = True
-            tell(
-                f"only {only} are checked, because that costs little: a bad value that doesn't "
-                "reach them isn't seen (config set level ops checks all ops)."
-            )
+            if because:
+                why = f" ({because}): a bad value that doesn't reach them isn't seen."
+            else:
+                why = (
+                    ", because that costs little: a bad value that doesn't reach them isn't seen "
+                    "(config set level ops checks all ops)."
+                )
+            tell(f"only {only} are checked{why}")
         if only:
+            self._because = because
             self._partly[only] = self._partly.get(only, 0) + 1
 
     def unseen(self) -> str:
@@ -122,7 +129,7 @@ class Waiting:
         text = ""
         if count:
             text += f"; in {count} run(s) only {what} were looked at"
-            text += " (config set level ops looks at all)"
+            text += f" ({self._because or 'config set level ops looks at all'})"
         if self._are_calls:  # a training run has all that leads to the update
             text += f"; {_OUTSIDE}"
         return text

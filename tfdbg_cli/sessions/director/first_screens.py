@@ -63,7 +63,7 @@ class FirstScreens:
         if dump is None:
             if waiting.is_interrupted or is_last:
                 return "run_info" if capture.make_dump is None else "lt", "end"
-            waiting.say(capture.progress_text, capture.only)
+            waiting.say(capture.progress_text, capture.only, capture.only_because)
             return "", ""
         if capture.filter_passed or (capture.filter_passed is None and self._passes(choice, dump)):
             info = dump.run_info()

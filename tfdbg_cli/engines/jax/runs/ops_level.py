@@ -131,6 +131,7 @@ class OpsLevel(OutputsLevel):
             self._judge(capture)
         if capture.filter_passed is False and self.lacks:
             capture.progress_text = f"none in the outputs; {self.lack}"
+            capture.only_because = self.lack
         return capture
 
     @property

@@ -33,7 +33,7 @@ def obstacle(jaxpr: Any) -> str:
     for equation in jaxpr.eqns:
         name = equation.primitive.name
         if name in CALLBACKS:
-            return f"it has a {name}, which is not called twice"
+            return f"it calls {name}, which is not called twice"
         # Inside of a shard_map loops aren't left: its devices may wait for each other.
         is_entered = name != "shard_map" and (name in _WAYS or called_jaxpr(equation) is not None)
         for inner in inner_jaxprs(equation):
