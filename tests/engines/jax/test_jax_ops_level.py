@@ -129,7 +129,7 @@ def test_it_says_so_where_the_program_would_be_called_twice():
     assert len(calls) == 2
     level = dict(hosts.dump().run_info().details)["Level"]
     assert level.startswith("outputs (setting level ops): ")
-    assert level.endswith("asks: it has a pure_callback, which is not called twice")
+    assert level.endswith("asks: it calls pure_callback, which is not called twice")
 
 
 def test_prints_come_once_and_donated_arguments_are_gone():
