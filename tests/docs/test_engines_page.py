@@ -23,7 +23,8 @@ def words():
     """The names of attributes that the module has."""
     for name in node_words.__all__:
         value = getattr(node_words, name)
-        yield from value if isinstance(value, tuple) else (value,)
+        if not callable(value):
+            yield from value if isinstance(value, tuple) else (value,)
 
 
 ATTRIBUTES = {each for each in words() if each.startswith("_")} - {node_words.ARGUMENT}
