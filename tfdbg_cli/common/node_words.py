@@ -75,7 +75,9 @@ def output_shapes(attributes: Mapping[str, str]) -> list[tuple[int, ...] | None]
     """
     try:
         found = json.loads(attributes.get(OUTPUT_SHAPES, "[]"))
-    except ValueError:  # TensorFlow's own graphs have an attribute of this name
+    except (ValueError, RecursionError):  # TensorFlow's own graphs have an attribute of this name
         return []
     shapes = found if isinstance(found, list) else []
-    return [tuple(each) if isinstance(each, list) else None for each in shapes]
+    # A size that isn't fixed may be the name of a symbol.
+    are_known = (isinstance(each, list) and all(type(n) is int for n in each) for each in shapes)
+    return [tuple(each) if known else None for each, known in zip(shapes, are_known, strict=True)]

@@ -232,7 +232,7 @@ def _attribute_items(record: OpRecord) -> Iterator[tuple[str, str]]:
         yield "T", str(outputs[0].dtype).removeprefix("torch.")
         yield (
             OUTPUT_SHAPES,
-            json.dumps([list(o.shape) if o.shape is not None else None for o in outputs]),
+            json.dumps([None if o.shape is None else [*o.shape] for o in outputs], default=str),
         )
     facts = record.facts
     if facts is not None:
