@@ -8,8 +8,10 @@ tf = pytest.importorskip("tensorflow")
 from tensorflow.python.eager import context  # noqa: E402
 
 from tfdbg_cli.common.errors import UserError  # noqa: E402
+from tfdbg_cli.engines.base import Watch  # noqa: E402
 from tfdbg_cli.engines.tensorflow.functions.engine import ENGINE  # noqa: E402
 from tfdbg_cli.engines.tensorflow.functions.private import FUNCTION_CALLED  # noqa: E402
+from tfdbg_cli.testing.contract_program import Hosts  # noqa: E402
 
 X = np.float32([[1, -2, 3], [0.5, 4, -1]])
 
@@ -177,6 +179,17 @@ class TestLoops:
         assert made.count("while/mul:0") == 3
         assert "while/mul" in outcome.step.members
         assert stepper.value("while/mul:0").tolist() == [8, 16]
+
+    def test_the_limit_of_an_earlier_run_is_none_of_later_ones(self):
+        hosts = Hosts()
+        hosts.watch = Watch(limit=1)
+        undo = ENGINE.install(hosts)
+        try:
+            self.run()(tf.constant([1.0, 2.0]))
+        finally:
+            undo()
+        assert len(hosts.ends) == 1
+        self.test_a_loop_is_one_step_with_its_iterations_inside()
 
     def test_what_is_inside_is_not_overridden(self):
         stepper = stepper_of(self.run(), tf.constant([1.0, 2.0]))

@@ -75,8 +75,7 @@ class FunctionPolicy(CapturePolicy):
         self.room = DEFAULT_ROOM
 
     def make(self, level: str, watch: Watch, costs: RunCosts) -> CaptureLevel:
-        if watch.limit is not None:
-            self.room = watch.limit // 4
+        self.room = DEFAULT_ROOM if watch.limit is None else watch.limit // 4
         is_limited = self.is_free and watch.filter_name in CHECKED
         allowance = unnoticed_memory() if is_limited else None
         return ValuesLevel(watch, listen, self.names, self.iterators, allowance)
@@ -212,7 +211,9 @@ class FunctionRuns(RunLife[OpenRun]):
             is_traced: it is a traced one.
             watched: sees what the program does; returns what ends it.
         """
-        trap = Trap(ValuesLevel(Watch(), listen, self._names, self.iterators), is_traced)
+        watcher = self.policy.make(FULL, Watch(), RunCosts())
+        assert isinstance(watcher, ValuesLevel)
+        trap = Trap(watcher, is_traced)
 
         def go_in(work: Callable[[], Any]) -> Any:
             outer, was_busy = self._trap, self._is_busy
