@@ -152,17 +152,19 @@ def _read_listing(data: bytes) -> None:
     address = f"listed://{address}"
     with Shadow("listed://place", keeps=False) as first:
         place = Path(first).parents[1]
+    others = {*place.iterdir()}  # of tests before, in the same process
     with _removed_later(), confined(place):
         for folder in find_folders(address):
             shown(repr(folder.path)[1:-1])
             if ".." in folder.path.split("/"):
                 raise BrokenPromiseError(f"a dump at {folder.path!r}")
         with contextlib.suppress(UserError), Shadow(address, keeps=True) as copy:
-            for path in place.rglob("*"):
+            new = (each for each in place.iterdir() if each not in others)
+            for path in (inner for each in new for inner in (each, *each.rglob("*"))):
                 if not os.path.realpath(path).startswith(str(Path(copy).parent)):
                     raise BrokenPromiseError(f"{path} is outside of {copy}")
             open_dump(copy, validate=False).data()
-    if left := [*place.iterdir()]:
+    if left := {*place.iterdir()} - others:
         raise BrokenPromiseError(f"left behind: {left}")
 
 
