@@ -23,7 +23,7 @@ TESTS = Path(__file__).resolve().parents[1]
 EXACT = "values"
 _SECONDS = 900
 _LIST = "tensor(s) passing filter"
-_APART = "XLA computed it otherwise than these ops"
+_APART = "XLA rewrote some of these ops"
 _TABLE = r"""
 import json
 from tfdbg_cli.engines.torch.record.op_facts import RULES

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tfdbg_cli.commands.source.calls import call_in
+from tfdbg_cli.commands.source.call_in_line import call_in
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.kit.stacks import take
 

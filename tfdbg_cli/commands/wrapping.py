@@ -22,13 +22,13 @@ def columns_of(context: Context) -> int:
 
 
 class CodeLine(Line):
-    """A line of a source file: it isn't broken, but cut around what has to be seen of it.
+    """A line of a source file: a long one isn't wrapped, but cut around its call.
 
     Args:
-        head: what stands before it, as the line's number.
-        text: the line.
-        call: the first of its characters that have to be seen, and the one after them; ``None``:
-            its beginning.
+        head: what stands before the source, such as the number of the line.
+        text: the source.
+        call: the first character of the call, and the one after its last; ``None``: there is no
+            call, and the beginning of the line is shown.
     """
 
     __slots__ = ("_call", "_head", "_source")

@@ -92,7 +92,8 @@ class Outcome:
                     # It may have become bad by the write before this one, if that was in the run.
                     earlier = [self._dumped(graph, before)] if before is not None else []
                     for each in self._bad_of(graph, earlier):
-                        if each not in seen and graph.nodes[node_name_of(each)].inputs:
+                        maker = graph.nodes.get(node_name_of(each))
+                        if each not in seen and maker is not None and maker.inputs:
                             kept.append(each)
                             seen.add(each)
                     continue

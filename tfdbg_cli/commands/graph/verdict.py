@@ -11,7 +11,7 @@ from tfdbg_cli.commands.series.loss_line import loss_lines
 from tfdbg_cli.commands.series.magnitudes import growth_lines
 from tfdbg_cli.commands.series.step_facts import step_lines
 from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.commands.source.calls import call_in
+from tfdbg_cli.commands.source.call_in_line import call_in
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.wrapping import CodeLine

@@ -326,8 +326,8 @@ class ReplayLevel(CaptureLevel):
         capture.dump = self.stepped or made
         if self.replayed is not None and (titles := self._otherwise(self.replayed)):
             made.warnings.append(
-                f"What {titles} returned is clean: XLA computed it otherwise than these ops do it "
-                "one by one."
+                f"{titles} itself returned nothing bad: XLA rewrote some of these ops when it "
+                "compiled them."
             )
         if self.returning is not None and self.stepped is None:
             capture.value, capture.replaced = self.returning.result, self._replaced
