@@ -10,13 +10,16 @@ small program. Plain programs have nothing of it.
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import functools
 import gc
 import importlib
 import json
 import os
 import runpy
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,6 +39,9 @@ _DEBUGGER = (
     "tfdbg_cli.sessions.debugger.debugger",
     "tfdbg_cli.ui.plain",
 )
+
+# Seconds that a program has. None takes a tenth of it.
+_LIMIT = 600
 
 __all__ = ["BothWays", "Done", "Programs", "debugger_in", "environment", "shared"]
 
@@ -189,6 +195,7 @@ def _child(is_debugged: bool, arguments: list[str], out: IO[bytes], err: IO[byte
     os.dup2(out.fileno(), 1)
     os.dup2(err.fileno(), 2)
     sys.path.pop(0)  # the folder of this file
+    faulthandler.enable()
     status = _run(is_debugged, arguments)
     # What the interpreter does at its end, for which there are no public names.
     threading._shutdown()  # type: ignore[attr-defined]
@@ -196,6 +203,16 @@ def _child(is_debugged: bool, arguments: list[str], out: IO[bytes], err: IO[byte
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status if isinstance(status, int) else int(status is not None))
+
+
+def _ended(child: int) -> int:
+    """Wait for the end of a program; its status. One that hangs is aborted and tells where."""
+    if hasattr(os, "pidfd_open"):
+        ends = os.pidfd_open(child)
+        if not select.select([ends], [], [], _LIMIT)[0]:
+            os.kill(child, signal.SIGABRT)
+        os.close(ends)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _done(request: str, descriptors: Sequence[int] = ()) -> str:
@@ -215,7 +232,7 @@ def _done(request: str, descriptors: Sequence[int] = ()) -> str:
                 del os.environ[name]
             os.environ.update(environment)
             _child(is_debugged, arguments, out, err)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        status = _ended(child)
         texts = []
         for file in (out, err):
             file.seek(0)
