@@ -65,6 +65,22 @@ def _read(app: object, name: str, source: list[str]) -> None:
     source[0] = re.sub(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)", led_here, page)
 
 
+def _reachable(
+    _app: object, _page: str, _template: str, context: dict[str, str], _: object
+) -> None:
+    """What scrolls can be reached by keys, and heads in the sidebar say their level (axe)."""
+    body = context.get("body", "").replace("<pre>", '<pre tabindex="0">')
+    context["body"] = body.replace(
+        '<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'
+    )
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace(
+        'role="heading"', 'role="heading" aria-level="2"'
+    )
+
+
 def setup(app: object) -> None:
     """What Sphinx calls."""
     app.connect("source-read", _read)  # type: ignore[attr-defined]
+    # Behind the theme's own part.
+    app.connect("html-page-context", _reachable, priority=900)  # type: ignore[attr-defined]

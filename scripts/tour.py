@@ -108,7 +108,7 @@ STORY = (
     ),
     Step(
         "Only some lines",
-        "In any screen `&` keeps the lines that match, and `/` searches. Alt-Left and Alt-Right, "
+        "On any screen `&` keeps the lines that match, and `/` searches. Alt-Left and Alt-Right, "
         "or the arrows at the top, go back and forward through the screens.",
         "lt\r&gradients.*Softmax\r",
         "lines",

@@ -1,5 +1,6 @@
 """Lines of prose that are broken where a screen is narrow."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,3 +55,17 @@ def test_prose_is_broken_again_for_another_width():
     ]
     assert narrow.resized(79).line_count == 1
     assert narrow.resized(50) is narrow
+
+
+@pytest.mark.parametrize("columns", range(26, 60))
+def test_no_number_is_parted_from_what_it_belongs_to(columns):
+    kept = ["[8, 16, 16]", "4 -inf,", "4 +inf", "of 2048", "min -74.375,", "max 83.125", "run 10"]
+    whole = line("float16 [8, 16, 16]  4 -inf, 4 +inf of 2048  min -74.375, max 83.125 at run 10")
+    rows = [each.text for each in wrapped([whole], columns)]
+    assert max(map(len, rows)) <= columns
+    assert all(any(part in row for row in rows) for part in kept)
+
+
+def test_a_list_of_numbers_is_still_broken():
+    rows = wrapped([line(", ".join(map(str, range(100))))], 60)
+    assert max(len(each.text) for each in rows) <= 60

@@ -21,6 +21,13 @@ with tf.Session() as session:
     value[3, 7] = 0  # <script src="http://leak.invalid/script.js"></script>
     session.run(loss, {x: value})
 """
+# Of a page on a phone: how much it is too wide, and of the columns of prose the narrowest.
+PHONE = """<!DOCTYPE html><script>function measure(page) {
+  const all = page.documentElement, cells = [...page.querySelectorAll(".box td")];
+  const narrowest = Math.min(...cells.map(each => each.clientWidth));
+  document.title = `${all.scrollWidth - all.clientWidth} ${narrowest}`;
+}</script><iframe src="page.html" width="390" height="800"
+onload="measure(this.contentDocument)"></iframe>"""
 LEAKS = """<!DOCTYPE html><title>leaks</title>
 <img src="http://leak.invalid/x.png"><script>console.log("hello")</script>"""
 
@@ -62,6 +69,22 @@ def browse(folder, page, *options):
     return said, {url for url in asked if not makers.match(url)}
 
 
+def dom(folder, page, *options):
+    """The page as the browser has it in the end."""
+    return subprocess.run(
+        [
+            *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"),
+            "--host-resolver-rules=MAP * ~NOTFOUND",
+            *("--disable-background-networking", "--disable-component-update", *options),
+            *(f"--user-data-dir={folder / 'profile'}", page.as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    ).stdout
+
+
 def test_the_check_would_see_it(tmp_path):
     page = tmp_path / "leaks.html"
     page.write_text(LEAKS)
@@ -89,18 +112,21 @@ def test_it_shows_itself_and_asks_for_nothing(runner):
     assert (said, asked) == ([], set())
     assert paper.read_bytes().startswith(b"%PDF")
     # Parts that only a script or another file would show are there.
-    shown = subprocess.run(
-        [
-            *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"),
-            "--host-resolver-rules=MAP * ~NOTFOUND",
-            *("--disable-background-networking", "--disable-component-update"),
-            *(f"--user-data-dir={runner.folder / 'profile'}", page.as_uri()),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    ).stdout
+    shown = dom(runner.folder, page)
     assert "It began in" in shown
     assert shown.count("<svg") == page.read_text().count("<svg") >= 2
     assert "<script" not in shown
+
+
+def test_nothing_but_a_box_that_scrolls_is_wider_than_a_phone(runner):
+    # Long names of a file and of a tensor, as in the programs of most people.
+    text = PROGRAM.replace('"y"', '"encoder/layers_0/attention/scores_of_all_heads"')
+    program = runner.write(f"{'a_long_name_' * 8}.py", text)
+    options = ["--batch", "--report", "page.html", "-c", "run -f has_inf_or_nan"]
+    runner.python("-m", "tfdbg_cli", *options, program)
+    phone = runner.folder / "phone.html"
+    phone.write_text(PHONE)
+    shown = dom(runner.folder, phone, "--allow-file-access-from-files")
+    beyond, narrowest = map(int, re.search("<title>(.*)</title>", shown)[1].split())
+    assert beyond == 0
+    assert narrowest > 100

@@ -61,9 +61,9 @@ def test_the_pane_and_the_keys_of_a_list_on_the_screen(job: Start, screen: Attac
     shown.until("-inf")
     shown.type("]")
     shown.until("| lt -r")
-    shown.type("gs")
+    shown.type("<t")
     shown.until("● z:0")  # what the program selected is seen here
-    shown.type("s")
+    shown.type("t")
     shown.until("2 tensor(s) selected")
     shown.type(":eval sorted(selected)\r")
     shown.until("['z/y:0', 'z:0']")

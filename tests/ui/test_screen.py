@@ -260,7 +260,7 @@ def test_wide_words_in_every_bar(cols: int) -> None:
 def test_the_status_line_holds_whole_items_only(width: int) -> None:
     whole = {"Mouse: ON", "F1: keys", "F4: find", "[0,0]-[19,1]", "1-20/500"}
     whole |= {"0.00%", "Scroll (PgUp/PgDn): 0.00%"}
-    whole |= {"Esc c cursor", "/ search", "Tab links"}
+    whole.add("Esc / search")  # no cursor and no links: this page has neither
 
     def script(screen: Player) -> Keys:
         yield enter("table 500")

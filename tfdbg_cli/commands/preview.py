@@ -16,7 +16,7 @@ from tfdbg_cli.common.documents import ChainDocument, Document, Line, MenuItem, 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.sources import own_frame
 
-__all__ = ["COMMANDS", "KINDS", "preview_command"]
+__all__ = ["COMMANDS", "KINDS", "preview_command", "row_subject"]
 
 #: What can be shown of a row.
 KINDS = ("value", "source", "graph")
@@ -36,6 +36,13 @@ def preview_command(kind: str, row: Line) -> str:
         kind: one of `KINDS`.
         row: its links tell.
     """
+    name, number = row_subject(row)
+    end = f" -n {number}" if number and kind == "value" else ""
+    return f"preview {quoted(name)} --kind {kind}{end}" if name else ""
+
+
+def row_subject(row: Line) -> tuple[str, str]:
+    """The tensor or node that a row is about, and which of its dumps; empty: it is about none."""
     for span in row.spans:
         words = split_words(span.link.command) if span.link is not None else []
         if not words or words[0] not in _OF_TENSORS | _OF_NODES:
@@ -43,11 +50,10 @@ def preview_command(kind: str, row: Line) -> str:
         names = [word for word in words[1:] if not word.startswith("-")]
         if words[0] in _OF_TENSORS and names:
             number = words[words.index("-n") + 1 :][:1] if "-n" in words else []
-            end = f" -n {number[0]}" if number and kind == "value" else ""
-            return f"preview {quoted(names[0])} --kind {kind}{end}"
+            return names[0], "".join(number)
         if names:
-            return f"preview {quoted(names[-1])} --kind {kind}"
-    return ""
+            return names[-1], ""
+    return "", ""
 
 
 def _preview(context: Context, arguments: argparse.Namespace) -> Result:

@@ -13,7 +13,12 @@ __all__ = ["CodeLine", "Prose", "columns_of", "wrapped"]
 
 # Columns of which there are always enough, and with which a screen is still readable.
 _UNBROKEN, _NARROWEST = 10_000, 40
-_PIECE = re.compile(r"\s+|\S+")
+# A number stays with what it belongs to: "[8, 16]", "4 +inf of 9", "min -2.5", "run 10".
+_KEPT = (
+    r"(?:(?<=\d) (?=[+-]?(?:inf|nan)\b)|(?<=\d,) (?=\d+[,\]])"
+    r"|(?:(?<=\bof)|(?<=\b(?:min|max|run))|(?<=\bloss)) (?=[-\d]))"
+)
+_PIECE = re.compile(rf"\s+|\S+(?:{_KEPT}\S+){{0,8}}")
 
 
 def columns_of(context: Context) -> int:

@@ -121,14 +121,9 @@ class JoinedDump(Dump):
 
     def _make_data(self) -> list[Datum]:
         # What a collective gives is there when the last rank has come to it.
+        came = {rank: _arrivals(part) for rank, part in self.parts.items() if self._collectives}
         finished = [
-            (
-                each,
-                max(
-                    (d.timestamp for r, n in each.items() for d in self.parts[r].by_node(n.name)),
-                    default=0,
-                ),
-            )
+            (each, max(came[rank][node.name] for rank, node in each.items()))
             for each in self._collectives
         ]
         data: list[Datum] = []
@@ -334,6 +329,19 @@ def _renamed_entry(rank: int, entry: ProfileEntry) -> ProfileEntry:
         entry.kernel,
         lambda _: entry.place,
     )
+
+
+def _arrivals(dump: Dump) -> dict[str, int]:
+    """When each node was reached: after all that was computed ahead of it.
+
+    A node's own tensors don't say it, as a dump may hold bad tensors only.
+    """
+    graph, found, last = dump.graph(), {}, 0
+    for name in graph.nodes if graph is not None else ():
+        own = max((datum.timestamp for datum in dump.by_node(name)), default=0)
+        found[name] = max(last + 1, own)
+        last = max(last, own)
+    return found
 
 
 def _collectives(parts: Mapping[int, Dump]) -> list[dict[int, Node]]:

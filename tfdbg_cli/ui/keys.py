@@ -22,6 +22,7 @@ class Where(Enum):
     BESIDE = "Beside a pane (F6)"
     VERDICT = "On a verdict (why, run -f)"
     SOURCE = "On the page of a source file (ps)"
+    ROW = "On a row about a tensor or a node"
     TABLE = "On a row of a table (c or a click leads there)"
     MAP = "On a map, a tensor's picture (v on the page, or pt --map)"
     TENSOR = "On the page of a tensor"
@@ -126,6 +127,16 @@ KEYS: tuple[Key, ...] = (
         ("[ [", "previous_screen", "the screen before"),
     ),
     *_table(
+        Where.ROW,
+        ("v", "command: pt --map {}", "the row's tensor as a map (a picture)"),
+        ("p", "command: pt {}", "its value"),
+        ("s", "command: ps {}", "its line in the source"),
+        ("g", "command: graph {}", "the graph around it"),
+        ("i", "command: li {} -o op_type,health", "its inputs"),
+        ("o", "command: lo {} -o op_type,health", "its recipients"),
+        (" |t", "select_row", "select this row for pt --selected and eval, or no longer"),
+    ),
+    *_table(
         Where.TABLE,
         ("j|down|ctrl n", "row_down", "the row below"),
         ("k|up|ctrl p", "row_up", "the row above"),
@@ -133,7 +144,7 @@ KEYS: tuple[Key, ...] = (
         ("l|right", "column_right", "the column to the right"),
         ("0|^", "first_column", "the first column"),
         ("$", "last_column", "the last column"),
-        ("g|home|<", "first_row", "the first row"),
+        ("home|<", "first_row", "the first row"),
         ("G|end|>", "last_row", "the last row"),
         ("enter", "open_row", "open the link of the cell, or of the row"),
         ("[", "sort_up", "sort by this column, the smallest first"),
@@ -148,7 +159,6 @@ KEYS: tuple[Key, ...] = (
         ("_", "widen_column", "make this column as wide as its cells; again: undo"),
         ("!", "freeze_column", "keep this column in sight, at the left; again: no longer"),
         ("=", "filter_cell", "only the rows with the same cell"),
-        (" |s|t", "select_row", "select this row for pt --selected and eval, or no longer"),
         (",", "select_like", "select all rows with the same cell"),
         (
             '"',
@@ -296,12 +306,15 @@ HINTS: dict[Where, tuple[tuple[str, str], ...]] = {
         ("command: why --next", "next bad"),
     ),
     Where.ELEMENT: (("open_element", "all about it"), ("leave_element", "leave")),
-    Where.TABLE: (
-        ("open_row", "open"),
-        ("sort_up", "sort"),
-        ("filter_cell", "same"),
+    Where.ROW: (
+        ("command: pt --map {}", "map"),
+        ("command: pt {}", "value"),
+        ("command: ps {}", "source"),
+        ("command: graph {}", "graph"),
+        ("command: li {} -o op_type,health", "inputs"),
         ("select_row", "select"),
     ),
+    Where.TABLE: (("open_row", "open"), ("sort_up", "sort"), ("filter_cell", "same")),
     Where.MAP: (
         ("map", "numbers"),
         ("map_closer", "closer"),

@@ -34,6 +34,7 @@ pre, code, td, th, svg text { font-family: ui-monospace, SFMono-Regular, Menlo, 
   monospace; font-size: .85rem; }
 pre { background: var(--soft); border: 1px solid var(--edge); border-radius: 6px;
   padding: .75rem; overflow-x: auto; margin: .5rem 0; }
+code { overflow-wrap: anywhere; }
 table { border-collapse: collapse; margin: .5rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .15rem 1rem .15rem 0;
   overflow-wrap: anywhere; }
@@ -58,7 +59,8 @@ img { image-rendering: pixelated; border: 1px solid var(--edge); max-width: 100%
 .chart text { fill: var(--dim); font-size: 12px; } .chart text.bad { fill: var(--bad); }
 .chart { max-width: 100%; height: auto; }
 @media (max-width: 40rem) { body { padding: 1rem; } .chart text { font-size: 20px; }
-  .told { white-space: pre-wrap; overflow-wrap: anywhere; } }
+  .told { white-space: pre-wrap; overflow-wrap: anywhere; }
+  .box th { white-space: normal; } .box td { min-width: 12em; } }
 .swatch { display: inline-block; width: .8em; height: .8em; border: 1px solid var(--edge); }
 """
     + "".join(f".c{colour:06x} {{ background: #{colour:06x}; }}\n" for _, colour, _ in BAD.values())

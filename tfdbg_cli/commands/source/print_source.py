@@ -237,8 +237,9 @@ def _print_source(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     files = source_files(dump)
     asked = arguments.source_file_path
-    if not asked:
-        asked, begin = _current_line(context, dump)
+    graph = dump.graph()
+    if not asked or (graph is not None and node_name_of(asked) in graph):
+        asked, begin = _line_of(context, dump, asked)
         if arguments.line_begin == 1:
             arguments.line_begin = begin
     path = resolve_source(dump, files, asked)
@@ -296,9 +297,10 @@ def _records(
     return json_document(1 + len(numbers), record)
 
 
-def _current_line(context: Context, dump: Dump) -> tuple[str, int]:
-    """File and line of the node of the current place."""
-    node = find_node(context, need_graph(dump), context.here("FILE").name)
+def _line_of(context: Context, dump: Dump, name: str) -> tuple[str, int]:
+    """File and line of a node; without a name of that of the current place."""
+    node = find_node(context, need_graph(dump), context.here("FILE", name).name)
+    context.look_at(node.name)
     frame = own_frame((forward_node(need_graph(dump), node) or node).frames or ())
     if frame is None:
         raise UserError(f'No line of the program is known for "{node.name}".', "ls lists files.")
@@ -352,7 +354,7 @@ PRINT_SOURCE = Command(
     (
         Argument(
             ("source_file_path",),
-            "path, or its last part; none: the line of the current place",
+            "path, or its last part; a tensor or node: its line; none: that of the current place",
             "FILE",
             nargs="?",
             complete=completers.source_files,

@@ -87,6 +87,8 @@ class PictureDocument(Document):
         if len(look.outer) != max(source.values.ndim - 2, 0):
             look = replace(look, outer=(0,) * max(source.values.ndim - 2, 0))
         self._source, self._name, self._look = source, name, look
+        if source.count < 2:
+            self.turns -= {"next slice", "previous slice"}
         self._width, self._rows = max(width, 8), max(rows, 3)
         self._numbers = numbers
         self.menu = menu

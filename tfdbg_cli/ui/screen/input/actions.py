@@ -71,7 +71,7 @@ class Actions:
         """
         self._rows.key = key
         if action.startswith(COMMAND):
-            self._app.follow(action.removeprefix(COMMAND).strip())
+            self._rows.follow(action.removeprefix(COMMAND).strip())
         else:
             self._table[action]()
 

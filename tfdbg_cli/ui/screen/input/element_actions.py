@@ -79,7 +79,8 @@ class ElementActions:
     def turn(self, way: str) -> None:
         """Show what is on the page otherwise."""
         view = self._state.view
-        if view is None or way.partition(":")[0] not in view.document.turns:
+        turns = view.document.turns if view is not None else frozenset()
+        if view is None or not ("closer" in turns or way.partition(":")[0] in turns):
             self._state.message = Toast(
                 "This page shows no tensor of numbers: pt NAME does. V opens the page in $PAGER.",
                 "warning",

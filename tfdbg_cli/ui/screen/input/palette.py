@@ -153,7 +153,9 @@ def _actions(state: ScreenState) -> Iterator[PaletteEntry]:
     places = [*_ACTION_PLACES]
     places += [Where.TENSOR] if "picture" in turns else []
     places += [Where.MAP] if "closer" in turns else []
-    places += [Where.TABLE] if state.view is not None and state.view.document.tables else []
+    places += (
+        [Where.ROW, Where.TABLE] if state.view is not None and state.view.document.tables else []
+    )
     is_source = state.view is not None and state.view.document.kind == "source"
     places += [Where.SOURCE] if is_source else []
     for where in places:

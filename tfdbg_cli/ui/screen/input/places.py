@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+from tfdbg_cli.commands.preview import row_subject
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.ui.keys import HINTS, Where
 from tfdbg_cli.ui.screen.state import ScreenState
+from tfdbg_cli.ui.screen.view import View
 
 __all__ = ["Hint", "clicked_place", "hints", "page_places", "places"]
 
@@ -55,6 +59,9 @@ def page_places(state: ScreenState) -> tuple[Where, ...]:
         found = (of_kind[view.document.kind], *found)
     if view.table:
         found = (Where.TABLE, *found)
+        row = view.table.line
+        if row is not None and row_subject(row)[0]:
+            found = (Where.ROW, *found)
     return (Where.BESIDE, *found) if state.pane.columns else found
 
 
@@ -78,6 +85,34 @@ def hints(state: ScreenState) -> list[Hint]:
     for where in page_places(state):
         for action, word in HINTS.get(where, ()):
             key = state.keys.key_of(action, where, Where.TENSOR)
-            if key and key not in found:
+            if key and key not in found and _can_act(action, state.view):
                 found[key] = Hint(key, word, action)
     return list(found.values())
+
+
+def _can_act(action: str, view: View | None) -> bool:
+    """Whether there is something on the page that an action of a hint is for."""
+    if view is None or action not in _ASKED:
+        return True
+    return _ASKED[action](view)
+
+
+def _has_cells(view: View) -> bool:
+    """Whether a cursor could be put somewhere, and isn't anywhere yet."""
+    if view.cursor or view.table:
+        return False
+    numbers = range(view.top, view.bottom)
+    with contained:  # a damaged dump: the page says so
+        return any(view.document.table_at(n) or view.document.cells(n) for n in numbers)
+    return False
+
+
+# What some pages of a kind have and others haven't.
+_ASKED: dict[str, Callable[[View], bool]] = {
+    "to_element": _has_cells,
+    "next_link": lambda view: not view.table and bool(view.links(view.top, view.bottom)),
+    "sort_up": lambda view: view.table.field is not None,
+    "filter_cell": lambda view: view.table.field is not None,
+    "map_next_slice": lambda view: "next slice" in view.document.turns,
+    "next_bad": lambda view: bool(view.document.steps),
+}

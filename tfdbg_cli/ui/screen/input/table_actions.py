@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+from tfdbg_cli.commands.preview import row_subject
 from tfdbg_cli.commands.reply import Toast
+from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import Link
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.ui.screen.input.commander import Commander
@@ -70,6 +72,28 @@ class TableActions:
             "pane_up": lambda: self._state.pane.scroll(-0.5),
             "next_pane": self._next_pane,
         }
+
+    def follow(self, command: str) -> None:
+        """Run a command line of a key: ``{}`` in it is what the row under the cursor is about.
+
+        On the page, a list that it leads to has the cursor at once, so that the keys of a row hold.
+        """
+        view = self._state.view
+        if "{}" in command:
+            on_row = self._view()
+            if on_row is None:
+                return
+            row = on_row.table.line
+            name = row_subject(row)[0] if row is not None else ""
+            if not name:
+                self._state.message = Toast("This row is about no tensor or node.", "warning")
+                return
+            command = command.replace("{}", quoted(name))
+        self._app.follow(command)
+        made = self._state.view
+        is_new = made is not None and made is not view and made.document.kind != "verdict"
+        if made is not None and is_new and self._state.page_mode:
+            made.table.begin()
 
     def _next_pane(self) -> None:
         """Show something else beside lists; the cursor in the list says of which row."""
