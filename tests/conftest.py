@@ -4,6 +4,7 @@
 """
 
 import atexit
+import gc
 import os
 import shutil
 import sys
@@ -30,6 +31,13 @@ for _name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
 def _own_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_garbage():
+    # Each collection would look through a million objects of all frameworks and earlier tests.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

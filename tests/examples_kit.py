@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from program_server import shared
+from program_server import framework_of, shared
 
 __all__ = ["ENGINES", "EXAMPLES", "ROOT", "Done", "debug", "line_of", "needs", "python", "screens"]
 
@@ -64,14 +64,11 @@ def _framework(arguments):
     scripts = [word for word in words if word.endswith(".py") and os.path.isfile(word)]
     if not scripts or (words[0] == "-m" and words[1] != "tfdbg_cli"):
         return ()
-    text = Path(scripts[-1]).read_text(encoding="utf-8")
-    if "torch" in words or re.search(r"^import torch", text, re.M):
+    if "torch" in words:
         return ("torch._dynamo",)
-    if "tensorflow" in words or re.search(
-        r"^(import|from) (tensorflow|keras|tf_keras)", text, re.M
-    ):
+    if "tensorflow" in words:
         return ("tensorflow", "keras")
-    return ()
+    return framework_of(Path(scripts[-1]))
 
 
 def _process(arguments, stdin, cwd, warnings):

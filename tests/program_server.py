@@ -1,10 +1,10 @@
 """Runs many programs of one framework, which is imported once: each runs in a forked child.
 
 Started by `Programs` as a process of its own, with the names of modules to import. A request
-is a line of JSON: ``[is_debugged, [argument, ...], environment]``, the arguments being those of
-``python`` or of ``python -m tfdbg_cli``; the answer is ``[status, stdout, stderr]``. Debugged
-programs are children of a child that has imported the debugger, which takes most of the time of a
-small program. Plain programs have nothing of it.
+is a line of JSON: ``[is_debugged, [argument, ...], environment, folder]``, the arguments being
+those of ``python`` or of ``python -m tfdbg_cli``; the answer is ``[status, stdout, stderr]``.
+Debugged programs are children of a child that has imported the debugger, which takes most of the
+time of a small program. Plain programs have nothing of it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import gc
 import importlib
 import json
 import os
+import re
 import runpy
 import select
 import shutil
@@ -40,18 +41,45 @@ _DEBUGGER = (
     "tfdbg_cli.ui.plain",
 )
 
+# What a program imports, and what its server does then.
+_SLOW = {
+    "torch": ("torch._dynamo",),
+    "tensorflow|keras|tf_keras": ("tensorflow", "keras"),
+    "jax": ("jax",),
+}
+
 # Seconds that a program has. None takes a tenth of it.
 _LIMIT = 600
 
-__all__ = ["BothWays", "Done", "Programs", "debugger_in", "environment", "shared"]
+__all__ = [
+    "BothWays",
+    "Done",
+    "Programs",
+    "debugger_in",
+    "environment",
+    "framework_of",
+    "python_in",
+    "shared",
+]
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def debugger_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """``python -m tfdbg_cli ARGUMENTS`` as a process of its own, with settings in its folder."""
+    """``python -m tfdbg_cli ARGUMENTS`` in a folder, with settings there."""
+    return python_in(folder, "-m", "tfdbg_cli", *arguments)
+
+
+def python_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``python ARGUMENTS`` in a folder; where a framework takes seconds, from a server."""
+    scripts = [folder / word for word in arguments if word.endswith(".py")]
+    if scripts and scripts[-1].is_file() and (modules := framework_of(scripts[-1])):
+        programs = Programs(environment(folder), modules, folder)
+        is_debugged = arguments[:2] == ("-m", "tfdbg_cli")
+        done = programs.debugged(*arguments[2:]) if is_debugged else programs.plain(*arguments)
+        return subprocess.CompletedProcess(arguments, done.status, done.out, done.err)
     return subprocess.run(
-        [sys.executable, "-m", "tfdbg_cli", *arguments],
+        [sys.executable, *arguments],
         cwd=folder,
         env=environment(folder),
         capture_output=True,
@@ -59,6 +87,15 @@ def debugger_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
         timeout=1200,
         check=False,
     )
+
+
+def framework_of(script: Path) -> tuple[str, ...]:
+    """The modules that a program imports and that take seconds; empty: none."""
+    text = script.read_text(encoding="utf-8")
+    for name, modules in _SLOW.items():
+        if re.search(rf"^(import|from) ({name})\b", text, re.M):
+            return modules
+    return ()
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -92,12 +129,17 @@ class Programs:
     Args:
         environment: of the programs.
         modules: what is imported once.
+        folder: where they run; none: where the tests do.
     """
 
     def __init__(
-        self, environment: Mapping[str, str], modules: Sequence[str] = ("torch._dynamo",)
+        self,
+        environment: Mapping[str, str],
+        modules: Sequence[str] = ("torch._dynamo",),
+        folder: Path | None = None,
     ) -> None:
         self._environment = dict(environment)
+        self._folder = str(folder or ".")
         self._server = _server(*modules)
 
     def plain(self, *arguments: str | Path) -> Done:
@@ -110,7 +152,8 @@ class Programs:
 
     def _ask(self, is_debugged: bool, arguments: Sequence[str | Path]) -> Done:
         assert self._server.stdin is not None and self._server.stdout is not None
-        request = is_debugged, [str(each) for each in arguments], self._environment
+        words = [str(each) for each in arguments]
+        request = is_debugged, words, self._environment, self._folder
         self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
         return Done(*json.loads(self._server.stdout.readline()))
@@ -222,7 +265,7 @@ def _done(request: str, descriptors: Sequence[int] = ()) -> str:
         request: what is asked for.
         descriptors: those that the program isn't to hold open.
     """
-    is_debugged, arguments, environment = json.loads(request)
+    is_debugged, arguments, environment, folder = json.loads(request)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = os.fork()
         if not child:
@@ -231,6 +274,7 @@ def _done(request: str, descriptors: Sequence[int] = ()) -> str:
             for name in set(os.environ) - set(environment):
                 del os.environ[name]
             os.environ.update(environment)
+            os.chdir(folder)
             _child(is_debugged, arguments, out, err)
         status = _ended(child)
         texts = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TypeVar
 
 __all__ = ["IS_LONG", "sample"]
@@ -15,6 +15,19 @@ IS_LONG = os.environ.get("TFDBG_TESTS_LONG") == "1"
 _Case = TypeVar("_Case")
 
 
-def sample(cases: Iterable[_Case], step: int) -> Iterator[_Case]:
-    """Each ``step``-th case, or all of them in a long run."""
-    return itertools.islice(cases, 0, None, 1 if IS_LONG else step)
+def sample(cases: Iterable[_Case], kept: int | Collection[_Case]) -> Iterator[_Case]:
+    """Some of the cases, or all of them in a long run.
+
+    Args:
+        cases: all of them.
+        kept: a number N, for each N-th case from the first; or the cases themselves.
+    """
+    if IS_LONG:
+        yield from cases
+    elif isinstance(kept, int):
+        yield from itertools.islice(cases, 0, None, kept)
+    else:
+        cases = [*cases]
+        missing = [case for case in kept if case not in cases]
+        assert not missing, missing
+        yield from (case for case in cases if case in kept)

@@ -16,12 +16,12 @@ ENTRIES = ["lt", "run_info", "ls", "help", "config", "version", "lt -f has_inf_o
 def walk(shell, entries, limit=5000):
     """Follow every link of every screen; returns how many commands were run."""
     seen, queue = set(entries), list(entries)
-    files = set()  # one at another line is the same screen
+    files = set()  # one at another line, or with another part open, is the same screen
     while queue:
         command = queue.pop()
         reply = shell.reply(command)
         assert not reply.failed, (command, reply.message)
-        file = re.sub(r" -b \d+", "", command)
+        file = re.sub(r" (-b|-m|--open) \d+", "", command)
         if reply.document is None or file in files:
             continue
         if file != command:

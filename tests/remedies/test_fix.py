@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
 from examples_kit import needs
-from program_server import debugger_in, environment
+from program_server import debugger_in, python_in
 
 # Each prints a loss a step; step 2 is the bad one. The loss and the gradient's norm are printed.
 PROGRAMS = {
@@ -94,7 +93,7 @@ class Fixed:
     """A program, what was foretold of it, and what it gives before and after the change."""
 
     def __init__(self, engine: str, folder: Path) -> None:
-        self._folder, self._environment = folder, environment(folder)
+        self._folder = folder
         lines = PROGRAMS[engine].strip("\n").splitlines()
         self._write("train.py", "\n".join(each[8:] for each in lines))
         self.plain = self._run("train.py").stdout
@@ -127,15 +126,7 @@ class Fixed:
         (self._folder / name).write_text(text + "\n")
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=self._folder,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        done = python_in(self._folder, *arguments)
         # A remedy that can't be written is an error of its command.
         assert done.returncode == 0 or "-m" in arguments, done.stderr
         assert "Traceback" not in done.stderr, done.stderr
@@ -233,16 +224,8 @@ def test_remedies_of_pytorch(tmp_path: Path, program: str, change: str) -> None:
     text = textwrap.indent(textwrap.dedent(program), "    ")
     path.write_text(f"import torch\nimport tfdbg_cli\nwith tfdbg_cli.run():\n{text}\n")
     commands = ["config set level values", "run -f has_inf_or_nan", "fix --json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "tfdbg_cli", "--batch"]
-        + [part for each in commands for part in ("-c", each)]
-        + [str(path)],
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    options = [part for each in commands for part in ("-c", each)]
+    done = debugger_in(tmp_path, "--batch", *options, str(path))
     tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
     found = next((each for each in tried if each["change"] == change), None)
     assert found is not None, done.stdout + done.stderr

@@ -6,13 +6,12 @@ import json
 import math
 import re
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 from examples_kit import needs
-from program_server import debugger_in, environment
+from program_server import debugger_in, python_in
 
 pytestmark = needs("torch")
 
@@ -93,7 +92,7 @@ def test_gradients_between_modules_are_computed_again(name: str, tmp_path: Path)
     assert found[0]["then"].startswith(then), done.stdout
     assert math.isnan(_numbers(done.stdout)[2][1])
     subprocess.run(["git", "apply", "-p1", "change.patch"], cwd=tmp_path, check=True)
-    out = _run(tmp_path)
+    out = python_in(tmp_path, "train.py").stdout
     after, norm = _numbers(out)[2]
     assert math.isfinite(norm)
     if found[0]["loss"] is not None:
@@ -102,19 +101,6 @@ def test_gradients_between_modules_are_computed_again(name: str, tmp_path: Path)
         foretold = re.search(r"gradients/Sequential:0 .*→  clean  (min .*)", done.stdout)
         assert foretold is not None, done.stdout
         assert foretold[1] == re.findall(r"^min .*", out, re.MULTILINE)[2]
-
-
-def _run(folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "train.py"],
-        cwd=folder,
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    return done.stdout
 
 
 def _numbers(out: str) -> dict[int, tuple[float, float]]:

@@ -7,6 +7,7 @@ import importlib.util
 import re
 
 import pytest
+from samples import sample
 from tf2_kit import IS_2_12, needs_keras_3
 
 PROGRAMS = {
@@ -426,14 +427,32 @@ FITS = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+# One of each kind of function, and of each way that they are called.
+SOME = (
+    "a condition in a loop in a branch",
+    "a condition that reads what the loop writes",
+    "a function that XLA compiles",
+    "a function whose tensors are half as wide",
+    "a gradient in a backward function",
+    "a loop in a loop",
+    "a saved model",
+    "a tape around a function",
+    "an LSTM",
+    "an eager loop by hand",
+    "map_fn",
+    "nested functions that are called twice",
+    "two replicas",
+)
+
+
+@pytest.mark.parametrize("name", [*sample(PROGRAMS, SOME)])
 def test_the_first_bad_tensor_and_its_line(both, name):
     node, text = PROGRAMS[name]
     needs_keras_3(text)
     both.finds(text, node)
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", [*sample(FITS, ("XLA", "a callback", "eager"))])
 def test_keras_fit(both, name):
     needs_keras_3(FIT)
     node, policy, callback, options = FITS[name]
@@ -445,7 +464,9 @@ SECOND = "keras" if IS_2_12 else "tf_keras"
 
 
 @pytest.mark.skipif(importlib.util.find_spec(SECOND) is None, reason="needs tf_keras")
-@pytest.mark.parametrize("name", ["plain", "XLA", "eager", "two steps per execution"])
+@pytest.mark.parametrize(
+    "name", [*sample(["two steps per execution", "plain", "XLA", "eager"], 2 if IS_2_12 else 4)]
+)
 def test_the_fit_of_the_second_keras(both, name):
     options = FITS[name][-1]
     text = FIT.format(policy="", callback="", options=options)

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from samples import sample
 from tf2_kit import IS_2_12, listed, needs_keras_3
 
 PROGRAMS = {
@@ -368,7 +369,25 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+# One of each kind: of what is given and made, functions, variables, gradients, Python, ends.
+SOME = (
+    "ragged and sparse tensors",
+    "a function that returns nothing",
+    "a function that calls itself",
+    "variables made by the first call",
+    "forward gradients",
+    "gradients of its own",
+    "Python inside",
+    "threads",
+    "streams of random numbers",
+    "texts and lists in branches and loops",
+    "a replica of a strategy",
+    "graphs and sessions beside",
+    "hooks that raise",
+)
+
+
+@pytest.mark.parametrize("name", [*sample(PROGRAMS, SOME)])
 def test_the_program_does_what_it_does_alone(both, name):
     needs_keras_3(PROGRAMS[name])
     both(PROGRAMS[name])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import itertools
 
 import pytest
+from samples import sample
 from stops_kit import Collector, program_file
 
 from tfdbg_cli.common.settings import all_fields
@@ -15,7 +17,7 @@ from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.sessions.wrappers.framework import OnRunEndResponse
 
 DEFAULTS = {field.name: field.default for field in all_fields()}
-LEVELS = pytest.mark.parametrize("level", ["ops", "values"])
+LEVELS = ("ops", "values")
 
 PROGRAM = """
 import torch
@@ -170,8 +172,9 @@ def fast(monkeypatch):
     return counts
 
 
-@LEVELS
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(
+    ("optimizer", "level"), [*sample(itertools.product(OPTIMIZERS, LEVELS), 3)]
+)
 def test_what_is_bad_in_a_step_is_found_as_if_each_op_had_been_looked_at(
     optimizer, level, tmp_path, monkeypatch, fast
 ):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from corpus import CORPUS, Script
 from program_server import Done, Programs, environment
+from samples import sample
 
 OUTS = ("stdout", "stderr")
 LETTERS = {"forward": "F", "backward": "B", "step": "S"}
@@ -27,7 +28,26 @@ def marked(scripts: list[Script]) -> list[object]:
     return found
 
 
-ALL = pytest.mark.parametrize("script", marked([s for s in CORPUS if s.ranks == 1]))
+ALONE = [script for script in CORPUS if script.ranks == 1]
+# One of each kind. What the compiler of PyTorch makes is also tried in `test_breakers_compile`.
+MOST = [script for script in ALONE if script.name not in ("compiled_inductor", "hf_trainer")]
+SOME = {
+    "plain_loop",
+    "reinforcement",
+    "grad_scaler",
+    "optimizer_in_backward",
+    "background_thread",
+    "evaluation_mode",
+    "anomalies",
+    "lightning_fit",
+    "data_loader_workers",
+    "compiled_eager",
+    "function_training",
+    "copies_and_saves",
+}
+SEVERAL = pytest.mark.parametrize(
+    "script", marked([*sample(ALONE, [s for s in ALONE if s.name in SOME])])
+)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +134,7 @@ def assert_runs(script: Script, found: list[tuple[str, str]]) -> None:
         assert expected is None or seen == expected
 
 
-@ALL
+@pytest.mark.parametrize("script", marked([*sample(ALONE, MOST)]))
 def test_every_run_is_found_and_the_program_prints_the_same(
     script: Script, programs: Programs, plain: Callable[[Script], Done]
 ) -> None:
@@ -123,7 +143,7 @@ def test_every_run_is_found_and_the_program_prints_the_same(
     assert_same(done, plain(script))
 
 
-@ALL
+@SEVERAL
 def test_runs_that_nobody_looks_at_are_those_of_the_plain_program(
     script: Script, programs: Programs, plain: Callable[[Script], Done]
 ) -> None:
@@ -132,7 +152,7 @@ def test_runs_that_nobody_looks_at_are_those_of_the_plain_program(
     assert done.out == plain(script).out
 
 
-@ALL
+@SEVERAL
 def test_waiting_for_a_bad_tensor_changes_nothing(
     script: Script, programs: Programs, plain: Callable[[Script], Done]
 ) -> None:
