@@ -11,6 +11,7 @@ from jax import lax
 from jax.experimental import layout
 from jax.extend import core
 from jax.extend.core import primitives
+from samples import sample
 
 from tfdbg_cli.engines.jax.twins.loops import inner_jaxprs
 from tfdbg_cli.engines.jax.twins.op_facts import FACTS, op_of
@@ -192,6 +193,7 @@ def _with_wide_numbers():
 class TestJaxFacts(OpFactsContract):
     facts = FACTS
     absent = () if HAS_PLACING else PLACING
+    dtypes = (*sample(OpFactsContract.dtypes, ("float16", "float32", "complex64")),)
 
     def calls(self, name):
         return CALLS[name] if name in CALLS else [Call((X,), getattr(lax, name))]

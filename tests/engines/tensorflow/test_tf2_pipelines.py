@@ -4,6 +4,7 @@ Each program is planted with a mistake in the line that ends with ``# BAD``.
 """
 
 import pytest
+from samples import sample
 from tf2_kit import listed, needs_keras_3
 
 PIPELINE = """
@@ -99,7 +100,7 @@ def test_the_function_that_has_made_a_batch_bad(both, use):
     found(both, PIPELINE.format(order="") + USES[use])
 
 
-@pytest.mark.parametrize("options", FITS)
+@pytest.mark.parametrize("options", [*sample(FITS, 2)])
 def test_a_batch_of_keras(both, options):
     needs_keras_3(FIT)
     text = PIPELINE.format(order="") + FIT.format(options=options)
@@ -173,7 +174,7 @@ SHARED_OUT = {
 }
 
 
-@pytest.mark.parametrize("use", SHARED_OUT)
+@pytest.mark.parametrize("use", [*sample(SHARED_OUT, 3)])
 def test_batches_that_a_strategy_shares_out(both, use):
     needs_keras_3(SHARED_OUT[use])
     done = both.finds(REPLICAS + PIPELINE.format(order="") + SHARED_OUT[use], NODE)

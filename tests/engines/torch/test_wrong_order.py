@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from samples import sample
 
+LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
 PROGRAM = """
 import torch
 import torch.distributed as dist
@@ -22,7 +24,7 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.parametrize("module", ["torch.distributed.run", "torch.distributed.launch"])
+@pytest.mark.parametrize("module", [*sample(LAUNCHERS, 2)])
 def test_the_order_that_is_said_debugs_the_ranks(tmp_path, module):
     (tmp_path / "train.py").write_text(PROGRAM)
 
