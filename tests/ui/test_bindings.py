@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -176,3 +177,16 @@ def test_no_help_text_is_cut(columns: int) -> None:
         narrow = document.resized(61)
         assert max(len(each.text) for each in narrow.lines(0, narrow.line_count)) <= 60
     assert "the next slice of a tensor" in "".join(each.text for each in short.lines(0, 99))
+
+
+@pytest.mark.parametrize(
+    "where", [Where.VERDICT, Where.MAP, Where.TENSOR, Where.ROW, Where.ELEMENT, Where.BESIDE]
+)
+def test_the_keys_of_a_screen_say_one_thing_each(where: Where) -> None:
+    document = KeyTable({}).document_of([where, Where.TABLE, Where.PAGE, Where.ANYWHERE], 158)
+    at_the_prompt = {row.help for row in KEYS if row.where is Where.PROMPT}
+    told: dict[str, str] = {}
+    for each in document.lines(0, document.line_count):
+        row = re.match(r"  (\S+(?: \S+)*) {2,}(.+)", each.text)
+        for name in set(row[1].split()) if row and row[2] not in at_the_prompt else ():
+            assert told.setdefault(name, row[2]) == row[2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tfdbg_cli.commands.wrapping import Prose
@@ -139,8 +139,16 @@ class KeyTable:
         own = [where for where in places if where not in _EVERYWHERE]
         needed = [row for row in self.rows if (row.action, row.where) in _NEEDED]
         needed.sort(key=lambda row: _NEEDED.index((row.action, row.where)))
-        width = _width([*needed, *(row for row in self.rows if row.where in own)])
-        lines = [made for where in own for made in self._lines_of(where, width, short=True)]
+        # A key means what the first of the places says. At the prompt letters are text.
+        taken: set[str] = set()
+        parts = []
+        for where in own:
+            rows = [*_without(taken, (row for row in self.rows if row.help and row.where is where))]
+            taken.update(name for row in rows for name in row.keys)
+            parts.append((where, rows))
+        needed = [*_without(taken, needed)]
+        width = _width([*needed, *(row for _, rows in parts for row in rows)])
+        lines = [made for part in parts if part[1] for made in _lines_of(*part, width, short=True)]
         lines.append(line(("On every screen", "heading")))
         lines += [
             line(("  " + (_names(row) + " ").ljust(width), "bold"), row.help) for row in needed
@@ -148,21 +156,13 @@ class KeyTable:
         lines += [line(), line("F1 again, or ", ("help keys", "link", "help keys"), ": all keys")]
         return _help_page(lines, "Keys of this screen", columns, width + 2)
 
-    def _lines_of(self, where: Where, width: int, *, short: bool = False) -> list[Line]:
-        """The keys of one place under its heading; ``short``: without the names of actions."""
-        rows = [row for row in self.rows if row.help and row.where is where]
-        place = "" if short else f"  [{where.name.lower()}]"
-        lines = [line((where.value, "heading"), (place, "dim"))]
-        for row in rows:
-            name = "" if short or row.action.startswith(COMMAND) else f"  {row.action}"
-            names = Span("  " + (_names(row) + " ").ljust(width), "bold")
-            lines.append(Line([names, Span(row.help), Span(name, "dim")]))
-        return [*lines, line()]
-
     def document(self, columns: int = 78) -> Document:
         """The help page of all keys, with lines that fill so many columns."""
         width = _width(self.rows)
-        lines = [made for where in Where for made in self._lines_of(where, width)]
+        lines = []
+        for where in Where:
+            rows = [row for row in self.rows if row.help and row.where is where]
+            lines += _lines_of(where, rows, width)
         lines += [
             line(("Mouse", "heading")),
             line("  Click links, rows, the menu, the arrows, the status line and the scroll bar."),
@@ -180,6 +180,26 @@ class KeyTable:
         ]
         lines += [line((text, "warning")) for text in self.warnings]
         return _help_page(lines, "Keys", columns, width + 2)
+
+
+def _lines_of(where: Where, rows: Iterable[Key], width: int, *, short: bool = False) -> list[Line]:
+    """The keys of one place under its heading; ``short``: without the names of actions."""
+    place = "" if short else f"  [{where.name.lower()}]"
+    lines = [line((where.value, "heading"), (place, "dim"))]
+    for row in rows:
+        name = "" if short or row.action.startswith(COMMAND) else f"  {row.action}"
+        names = Span("  " + (_names(row) + " ").ljust(width), "bold")
+        lines.append(Line([names, Span(row.help), Span(name, "dim")]))
+    return [*lines, line()]
+
+
+def _without(taken: Collection[str], rows: Iterable[Key]) -> Iterator[Key]:
+    """Rows without the keys that are taken on the page; one that has no other isn't there."""
+    for row in rows:
+        is_typed = row.where is Where.PROMPT
+        keys = tuple(name for name in row.keys if is_typed or name not in taken)
+        if keys:
+            yield row._replace(keys=keys)
 
 
 def _width(rows: Iterable[Key]) -> int:
