@@ -484,8 +484,12 @@ def _infinities(situation: Situation) -> Iterator[Candidate]:
         return given
 
     if places:
+        # Whoever writes it into a mask needs the sign.
+        signs = [
+            sign for sign in ("", "-") if any((x == float(f"{sign}inf")).any() for x in values)
+        ]
         yield Candidate(
-            f"{number_text(bound)} in place of the infinities",
+            ", ".join(f"{sign}{number_text(bound)} in place of {sign}inf" for sign in signs),
             Change(situation.node.name, give),
             places[0] if len(places) == 1 else -1,
             "between",
