@@ -6,6 +6,7 @@ import os
 import re
 from importlib.metadata import version as version_of
 from pathlib import Path
+from typing import Any
 
 project = "tfdbg_cli"
 version = release = version_of("tfdbg_cli")
@@ -65,10 +66,9 @@ def _read(app: object, name: str, source: list[str]) -> None:
     source[0] = re.sub(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)", led_here, page)
 
 
-def _reachable(
-    _app: object, _page: str, _template: str, context: dict[str, str], _: object
-) -> None:
-    """What scrolls can be reached by keys, and heads in the sidebar say their level (axe)."""
+def _reachable(*event: Any) -> None:
+    """Let keys reach what scrolls, and headings of the sidebar say their level, as axe asks."""
+    context = event[3]
     body = context.get("body", "").replace("<pre>", '<pre tabindex="0">')
     context["body"] = body.replace(
         '<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'
@@ -79,8 +79,8 @@ def _reachable(
     )
 
 
-def setup(app: object) -> None:
+def setup(app: Any) -> None:
     """What Sphinx calls."""
-    app.connect("source-read", _read)  # type: ignore[attr-defined]
+    app.connect("source-read", _read)
     # Behind the theme's own part.
-    app.connect("html-page-context", _reachable, priority=900)  # type: ignore[attr-defined]
+    app.connect("html-page-context", _reachable, priority=900)

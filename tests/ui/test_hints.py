@@ -22,21 +22,19 @@ Keys = Iterator[list[Input]]
 
 
 class Stop(CommandService):
-    """A stop, at two logarithms of zero, each of an input of its own; notes what was run."""
+    """A stop; notes what was run.
+
+    Args:
+        nodes: of the graph; none: two logarithms of zero, each of an input of its own.
+        values: of the first output of each.
+    """
 
     def __init__(self, nodes: Sequence[Node] = (), values: Mapping[str, Any] | None = None) -> None:
-        values = values or {}
-        for name in () if nodes else ("a", "b"):
-            nodes = [
-                *nodes,
-                Node(f"in_{name}", "Const"),
-                Node(f"log_{name}", "Log", [f"in_{name}:0"]),
-            ]
-            values = {
-                **values,
-                f"in_{name}": np.array([1, 0], np.float32),
-                f"log_{name}": np.array([0, -np.inf], np.float32),
-            }
+        if values is None:
+            given, made = np.array([1, 0], np.float32), np.array([0, -np.inf], np.float32)
+            nodes = [Node("in_a", "Const"), Node("log_a", "Log", ["in_a:0"])]
+            nodes += [Node("in_b", "Const"), Node("log_b", "Log", ["in_b:0"])]
+            values = {"in_a": given, "log_a": made, "in_b": given, "log_b": made}
         dump = MemoryDump(Graph(nodes))
         for at, (name, value) in enumerate(values.items()):
             dump.add(name, 0, value, timestamp=at)

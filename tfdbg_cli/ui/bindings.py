@@ -176,6 +176,7 @@ class KeyTable:
             line("  In the settings file (config shows where), by the dim names above, e.g."),
             line('    "keys": {"ctrl t": "search_next", "page: x": "page_down",'),
             line('             "f5": "command: lt -f"}'),
+            line("  {} in a command is the tensor or node of the row under the cursor."),
             line('  "nothing" unbinds a key. The places are those in brackets.'),
         ]
         lines += [line((text, "warning")) for text in self.warnings]
