@@ -18,7 +18,7 @@ from tfdbg_cli.net.tokens import write_ticket
 __all__ = ["serve"]
 
 
-class _Guarded:
+class _TokenCheck:
     """Lets requests pass that bear the token; nothing else of them is looked at before.
 
     Args:
@@ -54,7 +54,7 @@ def serve(server: MCPServer[None], address: Address) -> None:
     ticket = write_ticket(address, "mcp")
     try:
         app = server.streamable_http_app(host=address.host)
-        config = uvicorn.Config(_Guarded(app, ticket.token), log_level="error", lifespan="on")
+        config = uvicorn.Config(_TokenCheck(app, ticket.token), log_level="error", lifespan="on")
         tell(f"serving at http://{address.host}:{address.port}/mcp; its token: {ticket.path}")
         anyio.run(lambda: uvicorn.Server(config).serve([listener]))
     finally:

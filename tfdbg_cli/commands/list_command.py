@@ -20,8 +20,8 @@ from tfdbg_cli.filters.builtin import RECOMMENDED
 __all__ = [
     "NODE_ARGUMENT",
     "NODE_ARGUMENTS",
+    "ColumnChoice",
     "ListCommand",
-    "Shown",
     "chosen_columns",
     "complete_chosen",
     "exclude_argument",
@@ -77,7 +77,7 @@ _BEHIND = re.compile("[:!]")
 _WIDEST = 1000
 
 
-class Shown(NamedTuple):
+class ColumnChoice(NamedTuple):
     """A column as it is asked for: ``name``, ``name:20`` so wide, ``name!`` first and in sight."""
 
     name: str
@@ -89,7 +89,7 @@ class Shown(NamedTuple):
         return f"{self.name}{width}{'!' * self.is_frozen}"
 
 
-def read_shown(text: str, full_name: Callable[[str], str]) -> tuple[Shown, ...]:
+def read_shown(text: str, full_name: Callable[[str], str]) -> tuple[ColumnChoice, ...]:
     """The columns of an option, with commas between; those that stay in sight come first.
 
     Args:
@@ -99,17 +99,17 @@ def read_shown(text: str, full_name: Callable[[str], str]) -> tuple[Shown, ...]:
     Returns:
         Each once; empty: none is named.
     """
-    found: dict[str, Shown] = {}
+    found: dict[str, ColumnChoice] = {}
     for part in filter(None, map(str.strip, text.split(","))):
         match = _SHOWN.fullmatch(part)
         name = full_name(match["name"].strip() if match is not None else part)
         assert match is not None  # no name has a colon
         width = min(int((match["width"] or "0")[:9]), _WIDEST)
-        found.setdefault(name, Shown(name, width, bool(match["before"] or match["frozen"])))
+        found.setdefault(name, ColumnChoice(name, width, bool(match["before"] or match["frozen"])))
     return tuple(sorted(found.values(), key=lambda shown: not shown.is_frozen))
 
 
-def chosen_columns(text: str, keys: Sequence[str]) -> tuple[Shown, ...]:
+def chosen_columns(text: str, keys: Sequence[str]) -> tuple[ColumnChoice, ...]:
     """The columns of ``--columns``; all of them where it isn't given.
 
     Raises:
@@ -122,7 +122,7 @@ def chosen_columns(text: str, keys: Sequence[str]) -> tuple[Shown, ...]:
             raise UserError(f'There is no column "{name}".', hint)
         return name
 
-    return read_shown(text, check) or tuple(map(Shown, keys))
+    return read_shown(text, check) or tuple(map(ColumnChoice, keys))
 
 
 def order_arguments(keys: Sequence[str], default: str) -> tuple[Argument, ...]:
@@ -175,7 +175,7 @@ class ListCommand:
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
     switches: tuple[str, ...] = ()
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[ColumnChoice, ...] = ()
     chosen: str = ""
     sort_by: str = ""
     reverse: bool = False
@@ -233,7 +233,7 @@ class ListCommand:
             raise UserError(f'This list can\'t be sorted by "{column}".', hint)
         return replace(self, sort_by=column, reverse=reverse).text
 
-    def _showing(self, shown: Sequence[Shown]) -> str:
+    def _showing(self, shown: Sequence[ColumnChoice]) -> str:
         if not shown:
             raise UserError("A list needs a column.")
         frozen_first = sorted(shown, key=lambda each: not each.is_frozen)

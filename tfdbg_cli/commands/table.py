@@ -6,7 +6,7 @@ import functools
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
-from tfdbg_cli.commands.list_command import ListCommand, Shown
+from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import Document, Field, LazyDocument, Line, Span, TableLines
 from tfdbg_cli.common.errors import UserError
@@ -90,7 +90,7 @@ def fitted(cell: Sequence[Span], width: int) -> Sequence[Span]:
     return [*kept, Span("…", "dim")]
 
 
-def frozen_width(shown: Sequence[Shown], widths: Sequence[int], gap: int = 2) -> int:
+def frozen_width(shown: Sequence[ColumnChoice], widths: Sequence[int], gap: int = 2) -> int:
     """The characters that the columns take that stay in sight, and the gap behind them."""
     taken = [abs(w) + gap for each, w in zip(shown, widths, strict=True) if each.is_frozen]
     return sum(taken)

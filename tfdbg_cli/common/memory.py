@@ -74,7 +74,7 @@ def check_room(nbytes: int, what: str) -> None:
         )
 
 
-class _Used(NamedTuple):
+class _Usage(NamedTuple):
     """Bytes of this process: in the machine's memory, as data, of addresses."""
 
     resident: int = 0
@@ -82,14 +82,14 @@ class _Used(NamedTuple):
     size: int = 0
 
 
-def _used() -> _Used:
+def _used() -> _Usage:
     try:  # asked at each run of a program: a path and a buffer would take longer than the rest
         with open("/proc/self/statm", "rb", buffering=0) as file:
             pages = [int(text) for text in file.read().split()]
         page = os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # another system, or no descriptor is left
-        return _Used()
-    return _Used(pages[1] * page, pages[5] * page, pages[0] * page)
+        return _Usage()
+    return _Usage(pages[1] * page, pages[5] * page, pages[0] * page)
 
 
 @functools.cache

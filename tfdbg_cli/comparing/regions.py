@@ -129,7 +129,7 @@ def _are_whole(pair: Pair) -> bool:
     return all(datum is not None and "int" in (datum.dtype or "") for datum in pair[:2])
 
 
-class _Reached(NamedTuple):
+class _Descendants(NamedTuple):
     """What comes of a node.
 
     Attributes:
@@ -156,15 +156,15 @@ class _Behind:
             for each in side.inputs(name):
                 self._users[node_name_of(each)].append(name)
         self._alone = {node_name_of(name) for name, to in side.counterparts.items() if to == {""}}
-        self._known: dict[str, _Reached] = {}
+        self._known: dict[str, _Descendants] = {}
 
-    def of(self, start: str) -> _Reached:
+    def of(self, start: str) -> _Descendants:
         """That of one node."""
         if start not in self._known:
             self._known[start] = self._walk(start)
         return self._known[start]
 
-    def _walk(self, start: str) -> _Reached:
+    def _walk(self, start: str) -> _Descendants:
         found: set[str] = set()
         has_others = False
         waiting, seen = [*self._users.get(start, ())], {start}
@@ -178,4 +178,4 @@ class _Behind:
                 continue
             has_others |= name in self._alone and not self._side.hands_on(name)
             waiting += self._users.get(name, ())
-        return _Reached(found, has_others)
+        return _Descendants(found, has_others)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["pytest_addoption", "pytest_configure", "pytest_runtest_call", "pytest_runtest_setup"]
 
 
-class _Wanted(NamedTuple):
+class _Request(NamedTuple):
     """What is asked for a test.
 
     Attributes:
@@ -95,7 +95,7 @@ def _checking(item: Any) -> Iterator[None]:
         raise _failure(checked.found[0])
 
 
-def _wanted(item: Any) -> _Wanted | None:
+def _wanted(item: Any) -> _Request | None:
     asked = item.config.getoption("tfdbg_check") or ""
     mark = item.get_closest_marker("tfdbg")
     if not asked and (mark is not None or item.config.getoption("tfdbg")):
@@ -110,10 +110,10 @@ def _wanted(item: Any) -> _Wanted | None:
         asked = mark.kwargs.get("check", asked)
         allow = mark.kwargs.get("allow", "")
     filters = tuple(name.strip() for name in asked.split(",") if name.strip())
-    return _Wanted(filters, allow) if filters else None
+    return _Request(filters, allow) if filters else None
 
 
-def _begin(config: Any, wanted: _Wanted) -> CheckedTests:
+def _begin(config: Any, wanted: _Request) -> CheckedTests:
     from tfdbg_cli.common.errors import UserError
     from tfdbg_cli.front.control import enable
     from tfdbg_cli.front.engine_watch import EngineWatch

@@ -48,7 +48,7 @@ class Index:
         self._away = _Away(path) if is_remote(path) else None
         self._path = here = self._away.path if self._away is not None else path
         head = {**_FORMAT, **about}
-        self._known = _Known(head)
+        self._known = _IndexLines(head)
         try:
             with contextlib.suppress(FileNotFoundError), _opened(here) as file:
                 text = file.readline()
@@ -140,14 +140,14 @@ def read_index(path: str) -> tuple[dict[str, Any], dict[str, Finding]] | None:
             about = _head_of(file.readline())
             if about is None or about.get("version") != _FORMAT["version"]:
                 return None
-            known = _Known(about)
+            known = _IndexLines(about)
             known.read(file)
     except (OSError, UserError):
         return None
     return about, known.findings
 
 
-class _Known:
+class _IndexLines:
     """What the lines of an index say; one that was damaged says nothing, and its dump isn't done.
 
     Args:

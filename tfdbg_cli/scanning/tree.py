@@ -224,18 +224,18 @@ def _in_order(name: str) -> list[tuple[int, str]]:
     ]
 
 
-class _Listed:
+class _Listing:
     """A folder at an address, with the files and folders in it."""
 
     def __init__(self) -> None:
         self.files: list[RemoteFile] = []
-        self.inner: dict[str, _Listed] = {}
+        self.inner: dict[str, _Listing] = {}
 
     def add(self, file: RemoteFile) -> None:
         at = self
         *folders, _ = file.name.split("/")
         for name in folders:
-            at = at.inner.setdefault(name, _Listed())
+            at = at.inner.setdefault(name, _Listing())
         at.files.append(file)
 
     def all_files(self) -> Iterator[RemoteFile]:
@@ -263,7 +263,7 @@ class _Listed:
 
 def listed(files: Iterable[RemoteFile]) -> Iterator[Folder]:
     """As `find_folders`, of a listing."""
-    root = _Listed()
+    root = _Listing()
     for file in files:
         root.add(file)
     yield from root.dumps("")

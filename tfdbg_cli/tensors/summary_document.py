@@ -40,11 +40,11 @@ def summary_document(
         is_brief: whether it takes one line only.
     """
     options = {"log_counts": log_counts, "choices": choices, "is_brief": is_brief}
-    work = _Summing(array, is_log)
+    work = _SummaryTask(array, is_log)
     return SummaryDocument(work, Background(Itself()), width, options)
 
 
-class _Summing:
+class _SummaryTask:
     """The summary of one array, which a thread makes if it is large."""
 
     def __init__(self, array: Array, is_log: bool) -> None:
@@ -101,8 +101,8 @@ class SummaryDocument(Document):
 
     def __init__(
         self,
-        work: _Summing,
-        background: Background[_Summing],
+        work: _SummaryTask,
+        background: Background[_SummaryTask],
         width: int,
         options: dict[str, Any],
     ) -> None:

@@ -30,14 +30,14 @@ from numpy.typing import NDArray
 
 from tfdbg_cli.engines.kit.op_facts import NONE, Fact, Op, Search
 
-__all__ = ["Call", "Computed", "Given", "OpFactsContract", "Unsupported"]
+__all__ = ["Call", "ComputedOp", "OpFactsContract", "Operand", "Unsupported"]
 
 #: How often an op is computed: twelve elements get to have all complex numbers of the ends, and
 #: most pairs of real ones.
 _SEEDS = 36
 
 
-class Given(NamedTuple):
+class Operand(NamedTuple):
     """An operand that the suite fills with numbers.
 
     Attributes:
@@ -57,11 +57,11 @@ class Call(NamedTuple):
         more: what the engine needs besides, such as attributes.
     """
 
-    operands: tuple[Given | NDArray[Any], ...]
+    operands: tuple[Operand | NDArray[Any], ...]
     more: Any = None
 
 
-class Computed(NamedTuple):
+class ComputedOp(NamedTuple):
     """What the framework has made of a call.
 
     Attributes:
@@ -75,11 +75,11 @@ class Computed(NamedTuple):
     outputs: Sequence[NDArray[Any]]
 
 
-class _Tried(NamedTuple):
+class _Trial(NamedTuple):
     """What has come of operands, and whether it is as the table says."""
 
     given: Sequence[NDArray[Any]]
-    computed: Computed
+    computed: ComputedOp
     is_so: bool
 
 
@@ -106,7 +106,7 @@ def _ends(dtype: str) -> NDArray[Any]:
     return np.concatenate([found, -found])
 
 
-def _drawn(given: Given, place: int, seed: int) -> NDArray[Any]:
+def _drawn(given: Operand, place: int, seed: int) -> NDArray[Any]:
     """Finite numbers; with some seeds all of the ends are among them."""
     mixed = np.random.default_rng(place).permutation(_ends(given.dtype))
     count = int(np.prod(given.shape))
@@ -149,7 +149,7 @@ class OpFactsContract(ABC):
         """Some calls of an op of the table: one for each form that makes a difference."""
 
     @abstractmethod
-    def compute(self, name: str, call: Call, operands: Sequence[NDArray[Any]]) -> Computed:
+    def compute(self, name: str, call: Call, operands: Sequence[NDArray[Any]]) -> ComputedOp:
         """Let the framework compute a call.
 
         Raises:
@@ -186,34 +186,34 @@ class OpFactsContract(ABC):
                 )
         assert tried, f"no call has tried whether {name} is right in: {claim}"
 
-    def _cleaned(self, name: str, call: Call) -> Iterator[_Tried]:
+    def _cleaned(self, name: str, call: Call) -> Iterator[_Trial]:
         """Of finite operands, empty ones too, it makes nothing bad."""
         for each in (call, _emptied(call)):
             for given, computed in self._computed(name, each, map(_filler(each), range(_SEEDS))):
                 if not self._is_called_clean(computed.op):
                     break
-                yield _Tried(given, computed, all(map(_is_clean, computed.outputs)))
+                yield _Trial(given, computed, all(map(_is_clean, computed.outputs)))
 
-    def _absorbed(self, name: str, call: Call) -> Iterator[_Tried]:
+    def _absorbed(self, name: str, call: Call) -> Iterator[_Trial]:
         """Whatever is among its operands, it makes nothing bad."""
-        places = [at for at, each in enumerate(call.operands) if isinstance(each, Given)]
+        places = [at for at, each in enumerate(call.operands) if isinstance(each, Operand)]
         for at in places or (-1,):
             spoiled = _spoiled(call, at) if places else [_filler(call)(0)]
             for given, computed in self._computed(name, call, spoiled):
                 if not self._is_called_clean(computed.op):
                     break
-                yield _Tried(given, computed, all(map(_is_clean, computed.outputs)))
+                yield _Trial(given, computed, all(map(_is_clean, computed.outputs)))
 
     def _is_called_clean(self, op: Op) -> bool:
         """Whether the table calls an op clean."""
         clean = self.facts[op.type].clean
         return clean is not None and clean(op)
 
-    def _spread(self, name: str, call: Call) -> Iterator[_Tried]:
+    def _spread(self, name: str, call: Call) -> Iterator[_Trial]:
         """One bad element among all kinds of finite ones is seen in what is made of them."""
         into = self.facts[name].into
         for at, operand in enumerate(call.operands):
-            if not isinstance(operand, Given) or np.dtype(operand.dtype).kind not in "fcV":
+            if not isinstance(operand, Operand) or np.dtype(operand.dtype).kind not in "fcV":
                 continue
             for each in (call, _emptied(call, at)) if self.knows_shapes else (call,):
                 for given, computed in self._computed(name, each, _spoiled(each, at)):
@@ -221,22 +221,22 @@ class OpFactsContract(ABC):
                     search.check(computed.op)
                     if computed.operands[at] not in search.told:
                         break
-                    yield _Tried(given, computed, not all(map(_is_clean, computed.outputs[into])))
+                    yield _Trial(given, computed, not all(map(_is_clean, computed.outputs[into])))
 
     def _rounds(self, name: str) -> Iterator[Call]:
         """The calls with each dtype in the place of those left open."""
         for call in self.calls(name):
-            is_open = any(isinstance(each, Given) and not each.dtype for each in call.operands)
+            is_open = any(isinstance(each, Operand) and not each.dtype for each in call.operands)
             for dtype in self.dtypes if is_open else ("",):
                 operands = tuple(
-                    each._replace(dtype=each.dtype or dtype) if isinstance(each, Given) else each
+                    each._replace(dtype=each.dtype or dtype) if isinstance(each, Operand) else each
                     for each in call.operands
                 )
                 yield call._replace(operands=operands)
 
     def _computed(
         self, name: str, call: Call, several: Iterable[list[NDArray[Any]]]
-    ) -> Iterator[tuple[list[NDArray[Any]], Computed]]:
+    ) -> Iterator[tuple[list[NDArray[Any]], ComputedOp]]:
         """What comes of each way to fill the operands; nothing, if the framework refuses one."""
         for operands in several:
             try:
@@ -254,7 +254,7 @@ def _claims(fact: Fact) -> list[str]:
 def _filler(call: Call) -> Callable[[int], list[NDArray[Any]]]:
     """Makes finite operands, others for each number."""
     return lambda seed: [
-        _drawn(each, at, seed) if isinstance(each, Given) else each
+        _drawn(each, at, seed) if isinstance(each, Operand) else each
         for at, each in enumerate(call.operands)
     ]
 
@@ -262,12 +262,12 @@ def _filler(call: Call) -> Callable[[int], list[NDArray[Any]]]:
 def _spoiled(call: Call, place: int) -> Iterator[list[NDArray[Any]]]:
     """Operands of which one has something bad: one element, or all."""
     given = call.operands[place]
-    assert isinstance(given, Given)
+    assert isinstance(given, Operand)
     fills = [*map(_filler(call), range(2))]
     for number in (0, 1):
         fills.append(
             [
-                np.full(each.shape, number, each.dtype) if isinstance(each, Given) else each
+                np.full(each.shape, number, each.dtype) if isinstance(each, Operand) else each
                 for each in call.operands
             ]
         )
@@ -282,7 +282,9 @@ def _spoiled(call: Call, place: int) -> Iterator[list[NDArray[Any]]]:
 def _emptied(call: Call, but: int = -1) -> Call:
     """A call of operands without elements, but for one."""
     operands = tuple(
-        each._replace(shape=(0, *each.shape[1:])) if isinstance(each, Given) and at != but else each
+        each._replace(shape=(0, *each.shape[1:]))
+        if isinstance(each, Operand) and at != but
+        else each
         for at, each in enumerate(call.operands)
     )
     return call._replace(operands=operands)

@@ -15,10 +15,16 @@ from samples import sample
 
 from tfdbg_cli.engines.jax.twins.loops import inner_jaxprs
 from tfdbg_cli.engines.jax.twins.op_facts import FACTS, op_of
-from tfdbg_cli.testing.op_facts_contract import Call, Computed, Given, OpFactsContract, Unsupported
+from tfdbg_cli.testing.op_facts_contract import (
+    Call,
+    ComputedOp,
+    Operand,
+    OpFactsContract,
+    Unsupported,
+)
 
-X = Given((3, 4))
-LINE = Given((12,))
+X = Operand((3, 4))
+LINE = Operand((12,))
 AT = np.array([2, 0], np.int32)
 MASK = np.arange(12).reshape(3, 4) % 2 == 0
 PLACE = jax.sharding.PartitionSpec()
@@ -33,7 +39,7 @@ KINDS = (*FLOATS, "complex64", "complex128", "int8", "uint16", "int32", "uint64"
 def conversions():
     for given, made in itertools.product(KINDS, (*FLOATS, "complex64")):
         function = functools.partial(lax.convert_element_type, new_dtype=np.dtype(made))
-        yield Call((Given((12,), given),), function)
+        yield Call((Operand((12,), given),), function)
 
 
 def gathers():
@@ -48,7 +54,7 @@ def scattered(kind):
     def call(x, updates):
         return kind(x, AT[:, None], updates, numbers, mode="drop")
 
-    return [Call((X, Given((2, 4))), call)]
+    return [Call((X, Operand((2, 4))), call)]
 
 
 def reductions(function):
@@ -68,11 +74,11 @@ def convolutions():
         def call(x, w, strides=strides, padding=padding, dilation=dilation):
             return lax.conv_general_dilated(x, w, strides, padding, rhs_dilation=dilation)
 
-        yield Call((Given((1, 2, 5)), Given((1, 2, 2))), call)
+        yield Call((Operand((1, 2, 5)), Operand((1, 2, 2))), call)
 
 
 def products():
-    yield Call((X, Given((4, 2))), lax.dot)
+    yield Call((X, Operand((4, 2))), lax.dot)
     yield Call((X, X), lambda x, y: lax.dot_general(x, y, (((), ()), ((0,), (0,)))))
 
 
@@ -111,11 +117,11 @@ CALLS = {
     "add_any": [Call((X, X), primitives.add_jaxvals_p.bind)],
     "broadcast_in_dim": [
         Call((X,), lambda x: lax.broadcast_in_dim(x, (2, *x.shape), (1, 2))),
-        Call((Given((1, 4)),), lambda x: lax.broadcast_in_dim(x, (0, 4), (0, 1))),
+        Call((Operand((1, 4)),), lambda x: lax.broadcast_in_dim(x, (0, 4), (0, 1))),
     ],
     "clamp": [Call((X, X, X), lax.clamp)],
     "concatenate": [
-        Call((X, Given((2, 4))), lambda x, y: lax.concatenate([x, y], 0)),
+        Call((X, Operand((2, 4))), lambda x, y: lax.concatenate([x, y], 0)),
     ],
     "conv_general_dilated": [*convolutions()],
     "convert_element_type": [*conversions()],
@@ -124,7 +130,7 @@ CALLS = {
     "dot_general": [*products()],
     "dynamic_slice": [Call((X,), lambda x: lax.dynamic_slice(x, (AT[0], AT[1]), (1, 2)))],
     "dynamic_update_slice": [
-        Call((X, Given((2, 4))), lambda x, y: lax.dynamic_update_slice(x, y, (AT[0], AT[1])))
+        Call((X, Operand((2, 4))), lambda x, y: lax.dynamic_update_slice(x, y, (AT[0], AT[1])))
     ],
     "gather": [*gathers()],
     "integer_pow": [
@@ -132,7 +138,7 @@ CALLS = {
     ],
     "optimization_barrier": [Call((X, X), lambda x, y: lax.optimization_barrier((x, y)))],
     "pad": [
-        Call((X, Given(())), functools.partial(lax.pad, padding_config=(rows, (0, 0, 1))))
+        Call((X, Operand(())), functools.partial(lax.pad, padding_config=(rows, (0, 0, 1))))
         for rows in ((1, 2, 0), (0, -1, 0), (-1, 0, 1))
     ],
     "reduce_precision": [
@@ -145,7 +151,7 @@ CALLS = {
     "select_n": [Call((MASK, X, X), lax.select_n)],
     "slice": [Call((X,), lambda x: lax.slice(x, (1, 0), (3, 4), (1, 2)))],
     "split": [Call((X,), lambda x: lax.split(x, (1, 3), axis=1))],
-    "squeeze": [Call((Given((1, 4)),), lambda x: lax.squeeze(x, (0,)))],
+    "squeeze": [Call((Operand((1, 4)),), lambda x: lax.squeeze(x, (0,)))],
     "top_k": [Call((X,), lambda x: lax.top_k(x, 2))],
     "transpose": [Call((X,), lambda x: lax.transpose(x, (1, 0)))],
     **{
@@ -209,4 +215,4 @@ class TestJaxFacts(OpFactsContract):
                 raise Unsupported from error
         op = op_of(equation)
         keys = [each for each in equation.invars if not isinstance(each, core.Literal)]
-        return Computed(op, keys, made)
+        return ComputedOp(op, keys, made)

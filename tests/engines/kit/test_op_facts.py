@@ -14,9 +14,15 @@ from tfdbg_cli.engines.kit.op_facts import (
     is_real,
     table,
 )
-from tfdbg_cli.testing.op_facts_contract import Call, Computed, Given, OpFactsContract, Unsupported
+from tfdbg_cli.testing.op_facts_contract import (
+    Call,
+    ComputedOp,
+    Operand,
+    OpFactsContract,
+    Unsupported,
+)
 
-X, LINE = Given((2, 3)), Given((6,))
+X, LINE = Operand((2, 3)), Operand((6,))
 bounded, moved, picked = KINDS["bounded"], KINDS["moved"], KINDS["picked"]
 spread, spread_first = KINDS["spread"], KINDS["spread_first"]
 OPS = {
@@ -69,7 +75,7 @@ class TestNumpyFacts(OpFactsContract):
             tuple(Value((side, at), a.dtype.name, a.shape) for at, a in enumerate(arrays))
             for side, arrays in (("in", operands), ("out", outputs))
         )
-        return Computed(Op(name, inputs, given), [each.key for each in inputs], outputs)
+        return ComputedOp(Op(name, inputs, given), [each.key for each in inputs], outputs)
 
 
 FALSE = {

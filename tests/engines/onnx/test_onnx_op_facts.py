@@ -14,9 +14,15 @@ from onnx import helper
 
 from tfdbg_cli.engines.onnx.model import Model
 from tfdbg_cli.engines.onnx.op_facts import FACTS, ops_of
-from tfdbg_cli.testing.op_facts_contract import Call, Computed, Given, OpFactsContract, Unsupported
+from tfdbg_cli.testing.op_facts_contract import (
+    Call,
+    ComputedOp,
+    Operand,
+    OpFactsContract,
+    Unsupported,
+)
 
-X, IMAGE = Given((3, 4)), Given((1, 4, 2, 2))
+X, IMAGE = Operand((3, 4)), Operand((1, 4, 2, 2))
 EVEN = np.arange(12).reshape(3, 4) % 2 == 0
 FLOATS = ("float16", "float32", "float64")
 KINDS = (*FLOATS, "int8", "uint16", "int32", "uint64", "bool")
@@ -34,19 +40,19 @@ def numbers(*given):
 CALLS = {
     **{key: [of(EVEN, EVEN)] for key in ("And", "Or")},
     **{
-        key: [of(X, X), of(X, Given((4,)))]
+        key: [of(X, X), of(X, Operand((4,)))]
         for key in (
             *("Add", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul"),
             *("Max", "Min", "Sub", "Sum"),
         )
     },
-    "BatchNormalization": [of(IMAGE, *(Given((4,)),) * 4)],
+    "BatchNormalization": [of(IMAGE, *(Operand((4,)),) * 4)],
     "Cast": [
-        of(Given((12,), given), to=helper.np_dtype_to_tensor_dtype(np.dtype(made)))
+        of(Operand((12,), given), to=helper.np_dtype_to_tensor_dtype(np.dtype(made)))
         for given, made in itertools.product(KINDS, FLOATS)
     ],
-    "Clip": [of(X, Given(()), Given(()))],
-    "Concat": [of(X, Given((2, 4)), axis=0)],
+    "Clip": [of(X, Operand(()), Operand(()))],
+    "Concat": [of(X, Operand((2, 4)), axis=0)],
     "DepthToSpace": [of(IMAGE, blocksize=2)],
     "Expand": [of(X, numbers(2, 3, 4))],
     "Gather": [of(X, numbers(2, 0), axis=0)],
@@ -54,16 +60,16 @@ CALLS = {
     "GatherND": [of(X, numbers([2, 0], [1, 1]))],
     "Gemm": [
         *(
-            of(X, Given((4, 2)), Given((2,)), alpha=a, beta=b)
+            of(X, Operand((4, 2)), Operand((2,)), alpha=a, beta=b)
             for a in (0.0, 1.0)
             for b in (0.0, 0.5)
         ),
-        of(X, Given((2, 4)), transB=1),
+        of(X, Operand((2, 4)), transB=1),
     ],
-    "InstanceNormalization": [of(IMAGE, Given((4,)), Given((4,)))],
-    "LayerNormalization": [of(X, Given((4,)), Given((4,))), of(X, Given((4,)), outputs=3)],
+    "InstanceNormalization": [of(IMAGE, Operand((4,)), Operand((4,)))],
+    "LayerNormalization": [of(X, Operand((4,)), Operand((4,))), of(X, Operand((4,)), outputs=3)],
     "LeakyRelu": [of(X), *(of(X, alpha=alpha) for alpha in (0.2, 1.0, 3.0, -2.0))],
-    "MatMul": [of(X, Given((4, 2))), of(Given((2, 3, 4)), Given((4,)))],
+    "MatMul": [of(X, Operand((4, 2))), of(Operand((2, 3, 4)), Operand((4,)))],
     "MaxPool": [
         of(IMAGE, kernel_shape=[2, 2], pads=[0, 0, 1, 1]),
         of(IMAGE, kernel_shape=[2, 2], strides=[3, 3], ceil_mode=1),
@@ -73,7 +79,7 @@ CALLS = {
     "Slice": [of(X, numbers(1), numbers(9))],
     "SpaceToDepth": [of(IMAGE, blocksize=2)],
     "Split": [of(X, outputs=2, axis=1, num_outputs=2)],
-    "Squeeze": [of(Given((1, 4)), numbers(0))],
+    "Squeeze": [of(Operand((1, 4)), numbers(0))],
     "Tile": [of(X, numbers(2, 1))],
     "TopK": [of(X, numbers(2), outputs=2)],
     "Unsqueeze": [of(X, numbers(0))],
@@ -125,4 +131,4 @@ class TestOnnxFacts(OpFactsContract):
             made = computed.run(None, dict(zip(given, operands, strict=True)))
         except Exception as error:
             raise Unsupported from error
-        return Computed(op, given, made)
+        return ComputedOp(op, given, made)

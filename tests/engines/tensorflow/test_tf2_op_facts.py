@@ -12,10 +12,16 @@ from tensorflow import raw_ops
 from tfdbg_cli.engines.tensorflow.functions.definitions import read_body
 from tfdbg_cli.engines.tensorflow.functions.library import find_function
 from tfdbg_cli.engines.tensorflow.functions.twins.op_facts import FACTS, ops_of
-from tfdbg_cli.testing.op_facts_contract import Call, Computed, Given, OpFactsContract, Unsupported
+from tfdbg_cli.testing.op_facts_contract import (
+    Call,
+    ComputedOp,
+    Operand,
+    OpFactsContract,
+    Unsupported,
+)
 
-X, IMAGE, LINE = Given((3, 4)), Given((1, 2, 2, 4)), Given((4,))
-TRIPLE = Given((3,), "float32")
+X, IMAGE, LINE = Operand((3, 4)), Operand((1, 2, 2, 4)), Operand((4,))
+TRIPLE = Operand((3,), "float32")
 FLOATS = ("float16", "bfloat16", "float32", "float64", "complex64")
 KINDS = (*FLOATS, "complex128", "int8", "uint16", "int32", "uint64", "bool")
 
@@ -50,7 +56,7 @@ def from_list(name, x, **more):
 
 
 def normalized(is_training):
-    given = (Given((2, 2, 2, 3)), *(TRIPLE,) * 4)
+    given = (Operand((2, 2, 2, 3)), *(TRIPLE,) * 4)
     if is_training:
         given = (*given[:3], *(np.zeros(0, np.float32),) * 2)
     return of("FusedBatchNormV3", *given, is_training=is_training)
@@ -66,14 +72,14 @@ CALLS = {
         )
     },
     "AddN": [of_list("AddN", "inputs")],
-    "BatchMatMulV2": [of("BatchMatMulV2", Given((2, 3, 4)), Given((2, 4, 2)))],
+    "BatchMatMulV2": [of("BatchMatMulV2", Operand((2, 3, 4)), Operand((2, 4, 2)))],
     "BatchToSpaceND": [
-        of("BatchToSpaceND", Given((4, 3)), block_shape=[2], crops=[[crop, 0]]) for crop in (0, 1)
+        of("BatchToSpaceND", Operand((4, 3)), block_shape=[2], crops=[[crop, 0]]) for crop in (0, 1)
     ],
     "BiasAdd": [of("BiasAdd", X, LINE)],
     "BroadcastTo": [of("BroadcastTo", LINE, shape=[3, 4])],
     "Cast": [
-        of("Cast", Given((12,), given), DstT=made)
+        of("Cast", Operand((12,), given), DstT=made)
         for given, made in itertools.product(KINDS, FLOATS)
     ],
     "Concat": [of_list("Concat", "values", concat_dim=0)],
@@ -92,7 +98,7 @@ CALLS = {
     "GatherV2": [of("GatherV2", X, indices=[2, 0], axis=1)],
     "IdentityN": [of_list("IdentityN", "input")],
     "LeakyRelu": [of("LeakyRelu", X, alpha=alpha) for alpha in (0.2, 1.0, 3.0, -2.0)],
-    "MatMul": [of("MatMul", X, Given((4, 2)))],
+    "MatMul": [of("MatMul", X, Operand((4, 2)))],
     "MatrixBandPart": [of("MatrixBandPart", X, num_lower=0, num_upper=1)],
     "MaxPool": [
         of("MaxPool", IMAGE, ksize=[1, 2, 2, 1], strides=[1, 1, 1, 1], padding=padding)
@@ -117,7 +123,7 @@ CALLS = {
     "SpaceToDepth": [of("SpaceToDepth", IMAGE, block_size=2)],
     "Split": [of("Split", X, axis=1, num_split=2)],
     "SplitV": [of("SplitV", X, size_splits=[1, 3], axis=1, num_split=2)],
-    "Squeeze": [of("Squeeze", Given((3, 1)), axis=[1])],
+    "Squeeze": [of("Squeeze", Operand((3, 1)), axis=[1])],
     "StridedSlice": [of("StridedSlice", X, begin=[0, 1], end=[3, 4], strides=[1, 2])],
     "TensorListGetItem": [Call((X,), functools.partial(from_list, "TensorListGetItem", index=1))],
     "TensorListStack": [Call((X,), functools.partial(from_list, "TensorListStack"))],
@@ -154,4 +160,4 @@ class TestTensorFlowFacts(OpFactsContract):
         except (TypeError, ValueError, tf.errors.OpError) as error:
             raise Unsupported from error
         outputs = [each.numpy() for each in tf.nest.flatten(made)]
-        return Computed(op, [("", at) for at in range(len(operands))], outputs)
+        return ComputedOp(op, [("", at) for at in range(len(operands))], outputs)

@@ -10,10 +10,16 @@ from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.engines.kit.op_facts import Op, Value
 from tfdbg_cli.engines.torch.record.op_facts import FACTS
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts
-from tfdbg_cli.testing.op_facts_contract import Call, Computed, Given, OpFactsContract, Unsupported
+from tfdbg_cli.testing.op_facts_contract import (
+    Call,
+    ComputedOp,
+    Operand,
+    OpFactsContract,
+    Unsupported,
+)
 
 torch.set_num_threads(1)
-X, ROW, LINE = Given((3, 4)), Given((1, 4)), Given((4,))
+X, ROW, LINE = Operand((3, 4)), Operand((1, 4)), Operand((4,))
 INDEX, MASK = np.array([0, 2, 1, 1]), np.arange(12).reshape(3, 4) % 3 == 0
 
 
@@ -21,24 +27,24 @@ def of(*operands, **keywords):
     """A call; operands are arrays to be filled, indices, or as they are."""
     flat = [each for one in operands for each in (one if isinstance(one, list) else [one])]
     return Call(
-        tuple(each for each in flat if isinstance(each, Given | np.ndarray)), (operands, keywords)
+        tuple(each for each in flat if isinstance(each, Operand | np.ndarray)), (operands, keywords)
     )
 
 
 #: Overload -> its calls, where it isn't one of one array.
 CALLS = {
-    "_safe_softmax": [of(X, 1), of(X, 0), of(Given((3, 1)), 1)],
-    "_softmax": [of(X, 1, False), of(X, 0, False), of(Given((3, 1)), 1, False)],
+    "_safe_softmax": [of(X, 1), of(X, 0), of(Operand((3, 1)), 1)],
+    "_softmax": [of(X, 1, False), of(X, 0, False), of(Operand((3, 1)), 1, False)],
     **{key: [of(X, [1]), of(X, [0, 1], True)] for key in ("amax", "amin")},
     "bernoulli": [of(np.full((3, 4), 0.5, dtype)) for dtype in ("float32", "float64")],
     "bernoulli.p": [of(X, 0.5)],
     "bernoulli_.Tensor": [of(X, np.full((3, 4), 0.5, "float32"))],
     "bernoulli_.float": [of(X, 0.5)],
-    "cat": [of([X, X]), of([X, ROW]), of([Given((3,), "int64"), LINE])],
+    "cat": [of([X, X]), of([X, ROW]), of([Operand((3,), "int64"), LINE])],
     "stack": [of([X, X])],
     "embedding": [of(X, INDEX), of(X, INDEX, 1)],
     "expand_copy": [of(ROW, [3, 4])],
-    **{key: [of(X), of(Given((3, 1)))] for key in ("tril", "triu")},
+    **{key: [of(X), of(Operand((3, 1)))] for key in ("tril", "triu")},
     "flip": [of(X, [0])],
     "gather": [of(X, 0, INDEX[None].repeat(3, 0))],
     "index.Tensor": [of(X, [INDEX]), of(X, [None, INDEX])],
@@ -63,8 +69,8 @@ CALLS = {
     "transpose_copy.int": [of(X, 0, 1)],
     "unsqueeze_copy": [of(X, 0)],
     "view_copy": [of(X, [12])],
-    "where.self": [of(MASK, X, X), of(MASK, X, Given((3, 4), "int64"))],
-    **{key: [of(X, X), of(X, Given((3, 4), "int64"))] for key in ("maximum", "minimum")},
+    "where.self": [of(MASK, X, X), of(MASK, X, Operand((3, 4), "int64"))],
+    **{key: [of(X, X), of(X, Operand((3, 4), "int64"))] for key in ("maximum", "minimum")},
 }
 
 
@@ -94,7 +100,7 @@ class TestTorchFacts(OpFactsContract):
         def filled(value):
             if isinstance(value, list):
                 return [*map(filled, value)]
-            return next(given) if isinstance(value, Given | np.ndarray) else value
+            return next(given) if isinstance(value, Operand | np.ndarray) else value
 
         dtypes = [*map(name_of, tensors)]
         try:
@@ -108,7 +114,7 @@ class TestTorchFacts(OpFactsContract):
             tuple(Value(f"out {at}", name_of(each)) for at, each in enumerate(outputs)),
         )
         arrays = [each.to(torch.complex128).numpy() for each in outputs]
-        return Computed(op, range(len(tensors)), arrays)
+        return ComputedOp(op, range(len(tensors)), arrays)
 
 
 def test_what_came_in_bad_is_looked_at_all_the_same():

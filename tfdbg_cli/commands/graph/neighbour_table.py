@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tfdbg_cli.commands.list_command import ListCommand, Shown, chosen_columns
+from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand, chosen_columns
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.table import RowsDocument, TableDocument, aligned, fitted, frozen_width
 from tfdbg_cli.commands.tensors.columns import STATISTICS, WIDE
@@ -74,7 +74,7 @@ class Neighbour(NamedTuple):
 
 def shown_columns(
     text: str, width: int, *, has_control: bool, has_tensors: bool
-) -> tuple[Shown, ...]:
+) -> tuple[ColumnChoice, ...]:
     """The columns of ``-o``; the usual ones where it isn't given.
 
     Args:
@@ -91,9 +91,9 @@ def shown_columns(
         # What must not be pushed off the screen is the name.
         tensors = ("health",) if width < _NARROW else _DEFAULT if width < WIDE else _ALL
         names = ("op_type", *(("edge",) if has_control else ()), *(tensors if has_tensors else ()))
-        found = tuple(map(Shown, names))
+        found = tuple(map(ColumnChoice, names))
     has_name = any(each.name == "name" for each in found)
-    return found if has_name else (*found, Shown("name"))
+    return found if has_name else (*found, ColumnChoice("name"))
 
 
 class NeighbourTable(TableDocument):
@@ -126,7 +126,7 @@ class NeighbourTable(TableDocument):
             has_tensors=bool(facts.dump.data()),
         )
         if written.sort_by and written.sort_by not in [each.name for each in shown]:
-            shown = (*shown[:-1], Shown(written.sort_by), shown[-1])
+            shown = (*shown[:-1], ColumnChoice(written.sort_by), shown[-1])
         self._shown = shown
         self._list = replace(written, shown=shown)
         needs = [STATISTICS[each.name] for each in shown if each.name in STATISTICS]
@@ -154,7 +154,7 @@ class NeighbourTable(TableDocument):
             return row.is_control
         return column_of(name).key(self._facts, row.datum) if row.datum is not None else None
 
-    def _width_of(self, shown: Shown) -> int:
+    def _width_of(self, shown: ColumnChoice) -> int:
         if shown.width:
             return shown.width
         if shown.name in _OWN:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfdbg_cli.commands.list_command import ListCommand, Shown, chosen_columns
+from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand, chosen_columns
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
 from tfdbg_cli.common.documents import Document, Line, Link, Span
@@ -164,7 +164,7 @@ def precision_table(
     return LazyTable(heads, len(rows), make, written, frozen_width(shown, widths))
 
 
-def _width(shown: Shown, texts: Sequence[Mapping[str, str]], written: ListCommand) -> int:
+def _width(shown: ColumnChoice, texts: Sequence[Mapping[str, str]], written: ListCommand) -> int:
     sign = -1 if shown.name in _NUMBERS else 1
     if shown.width:
         return sign * shown.width

@@ -10,8 +10,8 @@ from tfdbg_cli.commands.context import PROFILE_MODES, Context
 from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import (
+    ColumnChoice,
     ListCommand,
-    Shown,
     chosen_columns,
     order_arguments,
     pattern_argument,
@@ -92,7 +92,7 @@ class _Table:
         taken = sum(abs(column[2]) + 2 for column in self._columns)
         if not arguments.columns and taken > width and self._columns[0][2] > _LONG_NAME:
             # The times come first, the names push only the rest.
-            shown = tuple(Shown(keys[at]) for at in (3, 4, 1, 0, 2, 5))
+            shown = tuple(ColumnChoice(keys[at]) for at in (3, 4, 1, 0, 2, 5))
         self._order = [keys.index(each.name) for each in shown]
         options = {flag: value for flag, value, _ in filters_of(arguments)}
         self._written = ListCommand(
@@ -112,7 +112,7 @@ class _Table:
         key = _SORT_KEYS[arguments.sort_by]
         entries.sort(key=key, reverse=arguments.reverse)
 
-    def _width(self, shown: Shown) -> int:
+    def _width(self, shown: ColumnChoice) -> int:
         width = next(width for _, key, width in self._columns if key == shown.name)
         if shown.width:
             return -shown.width if width < 0 else shown.width

@@ -11,14 +11,14 @@ from tfdbg_cli.commands.json_lines import VERSION
 from tfdbg_cli.commands.report.finding import Finding
 from tfdbg_cli.common.version import __version__
 
-__all__ = ["CHECK_FORMATS", "Checked"]
+__all__ = ["CHECK_FORMATS", "CheckResult"]
 
 _SARIF = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 
 
-class Checked(NamedTuple):
+class CheckResult(NamedTuple):
     """A check and what it has found.
 
     Attributes:
@@ -32,14 +32,14 @@ class Checked(NamedTuple):
     findings: Sequence[Finding]
 
 
-def _text(checked: Checked) -> str:
+def _text(checked: CheckResult) -> str:
     return "".join(
         f"check failed: {each.headline}.\n" + "".join(f"{line}\n" for line in each.story)
         for each in checked.findings
     )
 
 
-def _json(checked: Checked) -> str:
+def _json(checked: CheckResult) -> str:
     found = {
         "version": VERSION,
         "check": [*checked.filters],
@@ -49,7 +49,7 @@ def _json(checked: Checked) -> str:
     return json.dumps(found, indent=2) + "\n"
 
 
-def _junit(checked: Checked) -> str:
+def _junit(checked: CheckResult) -> str:
     """The XML that CI servers read: a case for each finding, or one that has passed."""
     from xml.etree import ElementTree
 
@@ -75,7 +75,7 @@ def _junit(checked: Checked) -> str:
     return ElementTree.tostring(suite, encoding="unicode") + "\n"
 
 
-def _sarif(checked: Checked) -> str:
+def _sarif(checked: CheckResult) -> str:
     """The log that code scanners and editors read: SARIF 2.1.0 of OASIS."""
     tool = {
         "name": "tfdbg",
@@ -107,7 +107,7 @@ def _uri(file: str) -> str:
     return path.as_uri() if path.is_absolute() else path.as_posix()
 
 
-def _markdown(checked: Checked) -> str:
+def _markdown(checked: CheckResult) -> str:
     """A summary for people, as ``$GITHUB_STEP_SUMMARY`` takes it."""
     names = ", ".join(checked.filters)
     if not checked.findings:
@@ -137,7 +137,7 @@ def _fenced(lines: Sequence[str], kind: str) -> str:
 
 
 #: The values of ``--check-format``.
-CHECK_FORMATS: Mapping[str, Callable[[Checked], str]] = {
+CHECK_FORMATS: Mapping[str, Callable[[CheckResult], str]] = {
     "text": _text,
     "json": _json,
     "junit": _junit,

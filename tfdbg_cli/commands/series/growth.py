@@ -9,7 +9,12 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.commands.context import Context, compile_regex
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
-from tfdbg_cli.commands.list_command import ListCommand, Shown, chosen_columns, order_arguments
+from tfdbg_cli.commands.list_command import (
+    ColumnChoice,
+    ListCommand,
+    chosen_columns,
+    order_arguments,
+)
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.series.loss_line import number_role, number_text, spark_spans
 from tfdbg_cli.commands.series.magnitudes import doubling_text, factor_text, growth_curve
@@ -26,7 +31,7 @@ _FEWEST = 3
 _LONG_NAME = 40
 
 
-class _Grown(NamedTuple):
+class _GrowthRow(NamedTuple):
     """A row."""
 
     tensor: MeasuredTensor
@@ -36,7 +41,7 @@ class _Grown(NamedTuple):
     curve: str
 
 
-_KEYS: Mapping[str, Callable[[_Grown], Any]] = {
+_KEYS: Mapping[str, Callable[[_GrowthRow], Any]] = {
     "name": lambda row: row.tensor.name,
     "module": lambda row: row.tensor.module,
     "factor": lambda row: row.growth.factor,
@@ -49,7 +54,7 @@ _KEYS: Mapping[str, Callable[[_Grown], Any]] = {
 _HEADS = ("Tensor", "Module", "Grown", "Doubling", "Lowest", "Last", "Runs", "Curve")
 
 
-def _cells(row: _Grown) -> Sequence[Sequence[Span]]:
+def _cells(row: _GrowthRow) -> Sequence[Sequence[Span]]:
     name = row.tensor.name
     return (
         [Span(name, "link", Link(f"plot {quoted(name)} --log"))],
@@ -63,7 +68,7 @@ def _cells(row: _Grown) -> Sequence[Sequence[Span]]:
     )
 
 
-def _rows(context: Context, pattern: str) -> tuple[list[_Grown], str, str]:
+def _rows(context: Context, pattern: str) -> tuple[list[_GrowthRow], str, str]:
     """All that were measured, the kind of runs, and whose these are."""
     tracks, whose = context.numbers()
     kind = context.run_info.kind
@@ -77,7 +82,7 @@ def _rows(context: Context, pattern: str) -> tuple[list[_Grown], str, str]:
         growth = Growth.of(points)
         if growth is not None and len(series) >= _FEWEST and wanted.search(tensor.name):
             curve = growth_curve(points.values, _SPARK)
-            rows.append(_Grown(tensor, growth, float(points.values[-1]), len(series), curve))
+            rows.append(_GrowthRow(tensor, growth, float(points.values[-1]), len(series), curve))
     return rows, kind, whose
 
 
@@ -116,7 +121,9 @@ def _growth(context: Context, arguments: argparse.Namespace) -> Result:
     return ChainDocument(parts, title="What grew", menu=menu)
 
 
-def _table(rows: Sequence[_Grown], shown: Sequence[Shown], written: ListCommand) -> LazyTable:
+def _table(
+    rows: Sequence[_GrowthRow], shown: Sequence[ColumnChoice], written: ListCommand
+) -> LazyTable:
     keys = [*_KEYS]
     order = [keys.index(each.name) for each in shown]
     cells = [_cells(row) for row in rows]
@@ -138,7 +145,7 @@ def _table(rows: Sequence[_Grown], shown: Sequence[Shown], written: ListCommand)
     return LazyTable(heads, len(rows), lambda number: made(cells[number]), written, frozen)
 
 
-def _item(row: _Grown) -> dict[str, Any]:
+def _item(row: _GrowthRow) -> dict[str, Any]:
     growth = row.growth
     return {
         "name": row.tensor.name,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.list_command import Shown, read_shown
+from tfdbg_cli.commands.list_command import ColumnChoice, read_shown
 from tfdbg_cli.commands.reply import Candidate
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import Facts, TensorFacts
@@ -345,7 +345,7 @@ def column(name: str) -> Column:
     return found
 
 
-def columns(text: str) -> tuple[Shown, ...]:
+def columns(text: str) -> tuple[ColumnChoice, ...]:
     """The columns of ``-o``: names with commas between. The tensor's name comes last if not named.
 
     Raises:
@@ -355,12 +355,12 @@ def columns(text: str) -> tuple[Shown, ...]:
     if not found:
         raise UserError("-o: no column is named.", "Write for example: lt -o time,health,mean")
     has_name = any(each.name == "name" for each in found)
-    return found if has_name else (*found, Shown("name"))
+    return found if has_name else (*found, ColumnChoice("name"))
 
 
 def default_columns(
     width: int, longest: int = 0, sort_by: str = "time", *, has_times: bool = True
-) -> tuple[Shown, ...]:
+) -> tuple[ColumnChoice, ...]:
     """As many columns as fit beside the names.
 
     Args:
@@ -377,7 +377,7 @@ def default_columns(
         taken = sum(_BY_NAME[name].width + 1 for name in names) + _HEALTH_GROWS
         if taken + min(longest, _NAME_ROOM) <= width:
             break
-    return tuple(map(Shown, (*names, "name")))
+    return tuple(map(ColumnChoice, (*names, "name")))
 
 
 def complete_column(context: Context, typed: str) -> Iterable[Candidate]:

@@ -102,7 +102,7 @@ class Fetches(_RunValues):
         return self._context.dump.value(found[-1])
 
 
-class Selected(_RunValues):
+class SelectedValues(_RunValues):
     """What `select` has chosen; the last of the dumps of a tensor."""
 
     _kind = "selected"
@@ -136,7 +136,7 @@ def _namespace(context: Context) -> dict[str, Any]:
         "newaxis": None,
         "fetches": Fetches(context),
         "feeds": Feeds(context),
-        "selected": Selected(context),
+        "selected": SelectedValues(context),
     }
 
 

@@ -136,7 +136,7 @@ def pass_on(error: BaseException) -> None:
     keep(error)
 
 
-class _Contained:
+class _Containment:
     """``with contained:`` is left where an `Exception` is raised within: the lines behind it go on.
 
     A per-op path is better off with ``except Exception as error: pass_on(error)``, which costs
@@ -153,7 +153,7 @@ class _Contained:
         return True
 
 
-contained = _Contained()
+contained = _Containment()
 
 
 def _is_from_handler(error: BaseException) -> bool:

@@ -71,7 +71,8 @@ def install() -> None:
     # `signal.signal` and `signal.getsignal` bring each handler through these: they stay as they
     # are, also where a module has imported them by name.
     _NAMES.update(
-        _enum_to_int=_Given(_NAMES["_enum_to_int"]), _int_to_enum=_Shown(_NAMES["_int_to_enum"])
+        _enum_to_int=_ArgumentConverter(_NAMES["_enum_to_int"]),
+        _int_to_enum=_ResultConverter(_NAMES["_int_to_enum"]),
     )
     for number, handler in handlers.items():
         if callable(handler):
@@ -79,10 +80,10 @@ def install() -> None:
 
 
 def _is_installed() -> bool:
-    return isinstance(_NAMES.get("_enum_to_int"), _Given)
+    return isinstance(_NAMES.get("_enum_to_int"), _ArgumentConverter)
 
 
-class _Given:
+class _ArgumentConverter:
     """What `signal.signal` does to what the program gives."""
 
     def __init__(self, convert: Callable[[Any], Any]) -> None:
@@ -92,7 +93,7 @@ class _Given:
         return _Gate(value) if callable(value) else self._convert(value)
 
 
-class _Shown:
+class _ResultConverter:
     """What `signal.signal` and `signal.getsignal` do to what the program gets."""
 
     def __init__(self, convert: Callable[..., Any]) -> None:

@@ -301,7 +301,7 @@ class DirectoryDump(Dump):
             return None
         if self._merged is None:
             self._merged = user_graph(
-                graphs.values(), self._feed_of, _Dumped(self._watch_nodes()), self._frames
+                graphs.values(), self._feed_of, _DumpedNodes(self._watch_nodes()), self._frames
             )
         return self._merged
 
@@ -352,7 +352,7 @@ class DirectoryDump(Dump):
         return load
 
 
-class _Dumped:
+class _DumpedNodes:
     """The ``(device, node)`` pairs that have dumps."""
 
     def __init__(self, nodes: Mapping[str, set[str]]) -> None:

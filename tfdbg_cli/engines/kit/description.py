@@ -83,7 +83,6 @@ class RunDescription:
         watcher: CaptureLevel,
         frame: FrameType | None,
         output: Any,
-        events: str,
     ) -> None:
         """Add what is known at the end.
 
@@ -92,7 +91,6 @@ class RunDescription:
             watcher: has seen the run.
             frame: the user's.
             output: of the call that the run is; ``None``: it is none.
-            events: of the run, as letters.
         """
         info.kind, info.number = self.kind, self.number
         self.forget()
@@ -151,10 +149,8 @@ class OpenRun:
     """A run that is open.
 
     Attributes:
-        kind: of run, in two words.
-        closes_on: the event at whose end it closes.
         description: what is known of it.
-        events: those so far, as letters.
+        kind: of run, in two words.
         handle: the host's own of it.
         watcher: what looks at it; ``None``: nobody does.
         is_complete: nothing is missing of it, though the program has ended before it was closed.
@@ -167,11 +163,9 @@ class OpenRun:
         replaced: what it is to return in place of what it has computed; ``None``: that.
     """
 
-    def __init__(self, kind: str, closes_on: str, description: RunDescription) -> None:
-        self.kind = kind
-        self.closes_on = closes_on
+    def __init__(self, description: RunDescription) -> None:
         self.description = description
-        self.events = ""
+        self.kind = description.kind
         self.handle: RunHandle | None = None
         self.watcher: CaptureLevel | None = None
         self.is_complete = False

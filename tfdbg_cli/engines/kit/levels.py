@@ -45,7 +45,7 @@ class CaptureLevel:
         seconds_before: how long it has looked ahead.
     """
 
-    guarded: Sequence[str] = ["start", "enter_module", "leave_module", "enter_phase", "leave_phase"]
+    guarded: Sequence[str] = ["start", "enter_phase", "leave_phase"]
     level = ""
     names_late = False
     is_bare = False
@@ -78,23 +78,11 @@ class CaptureLevel:
         self._began = time.perf_counter()
         self.seconds_before = self._began - (self.since or self._began)
 
-    def enter_module(self, module: Any, arguments: Any = None) -> None:
-        """A module is called, by the program or by another module."""
-
-    def leave_module(self, module: Any, output: Any) -> None:
-        """The call returns, or (with ``None``) raises."""
-
     def enter_phase(self, phase: str, owner: Any = None) -> None:
         """A backward pass (of the tensors ``owner``) or a step of an optimizer begins."""
 
     def leave_phase(self) -> None:
         """It ends."""
-
-    def will_be_partial(self) -> None:
-        """The backward pass that begins is not for all parameters."""
-
-    def backward_done(self, is_grad: bool, value: Any = None) -> None:
-        """A backward pass has gone well; ``is_grad``: it has returned gradients, the value."""
 
     def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
         """What the user calls tensors that the run gets."""

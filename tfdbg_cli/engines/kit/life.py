@@ -304,7 +304,7 @@ class RunLife(ABC, Generic[R]):
         info = run.handle.info
         made = dump.run_info() if dump is not None else None
         info.results = made.results if made is not None else None
-        run.description.end(info, watcher, frame, output, run.events)
+        run.description.end(info, watcher, frame, output)
         run.description.take_feeds(info, dump)
         self.describe_end(run, dump, info)
         if run.cut_short:
@@ -363,7 +363,7 @@ class RunLife(ABC, Generic[R]):
 
         An engine whose runs are of a class of its own makes one of that.
         """
-        return cast(R, OpenRun(description.kind, "X", description))
+        return cast(R, OpenRun(description))
 
     # Between two runs.
 

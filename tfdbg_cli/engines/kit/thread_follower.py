@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from tfdbg_cli.engines.kit.patching.patches import PatchSet
 
 __all__ = ["ThreadFollower", "ThreadRecorder"]
-
-_NOTHING = contextlib.nullcontext()
 
 
 class ThreadRecorder(Protocol):
@@ -32,18 +30,6 @@ class ThreadRecorder(Protocol):
         Returns:
             To be called at the end.
         """
-
-    def enter_module(self, module: Any) -> None:
-        """A module is called."""
-
-    def leave_module(self, module: Any, output: Any) -> None:
-        """The call returns, or (with ``None``) raises."""
-
-    def enter_phase(self, phase: str, owner: Any) -> None:
-        """A backward pass or a step begins."""
-
-    def leave_phase(self) -> None:
-        """It ends."""
 
 
 class ThreadFollower:
@@ -64,17 +50,8 @@ class ThreadFollower:
         self._local.recorder = weakref.ref(recorder) if recorder is not None else None
         self._local.is_helper = False
 
-    def module(self, module: Any) -> contextlib.AbstractContextManager[None]:
-        """A module is called, maybe by a thread that a run has started."""
-        recorder = self._helped()
-        return _module(recorder, module) if recorder is not None else _NOTHING
-
-    def phase(self, phase: str, owner: Any = None) -> contextlib.AbstractContextManager[None]:
-        """A backward pass or a step, maybe of a thread that a run has started."""
-        recorder = self._helped()
-        return _phase(recorder, phase, owner) if recorder is not None else _NOTHING
-
-    def _helped(self) -> ThreadRecorder | None:
+    def helped(self) -> ThreadRecorder | None:
+        """Who records the calling thread, if a run has started it."""
         return self._recorder() if getattr(self._local, "is_helper", False) else None
 
     def _recorder(self) -> ThreadRecorder | None:
@@ -149,21 +126,3 @@ class ThreadFollower:
                 self.own(None)
 
         return call
-
-
-@contextlib.contextmanager
-def _module(recorder: ThreadRecorder, module: Any) -> Iterator[None]:
-    recorder.enter_module(module)
-    try:
-        yield
-    finally:
-        recorder.leave_module(module, None)
-
-
-@contextlib.contextmanager
-def _phase(recorder: ThreadRecorder, phase: str, owner: Any) -> Iterator[None]:
-    recorder.enter_phase(phase, owner)
-    try:
-        yield
-    finally:
-        recorder.leave_phase()

@@ -29,7 +29,7 @@ class _ControlBlock(NamedTuple):
     made: set[Operation]
 
 
-class _Building(threading.local):
+class _BuildState(threading.local):
     """Where in the graph a thread is building."""
 
     scope = ""
@@ -54,7 +54,7 @@ class Graph:
         self._operations: dict[str, Operation] = {}
         self._names: dict[str, int] = {}
         #: For the engine's own use.
-        self.building = _Building()
+        self.building = _BuildState()
         #: Seed of sessions that were given none; see `set_random_seed`.
         self.seed: int | None = None
         #: Every variable, in the order of creation.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.report.check_formats import CHECK_FORMATS, Checked
+from tfdbg_cli.commands.report.check_formats import CHECK_FORMATS, CheckResult
 from tfdbg_cli.commands.report.finding import Finding, find_in
 from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
 from tfdbg_cli.common.errors import UserError, one_line
@@ -190,5 +190,5 @@ class Gate:
             raise UserError(f"--check-output {path}: {one_line(error)}") from None
 
     def _text(self) -> str:
-        checked = Checked([*self._predicates], self._count, [*self._findings.values()])
+        checked = CheckResult([*self._predicates], self._count, [*self._findings.values()])
         return CHECK_FORMATS[self._options.format](checked)

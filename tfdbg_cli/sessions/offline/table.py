@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfdbg_cli.commands.list_command import ListCommand, Shown, chosen_columns
+from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand, chosen_columns
 from tfdbg_cli.commands.table import TableDocument, aligned, fitted, frozen_width
 from tfdbg_cli.common.documents import Line, Link, Span
 from tfdbg_cli.sessions.offline.search import FoundRun, RunFilter
@@ -81,7 +81,7 @@ class RunTable(TableDocument):
         self._order = written
 
     @staticmethod
-    def _width(shown: Shown, usual: int) -> int:
+    def _width(shown: ColumnChoice, usual: int) -> int:
         return (-shown.width if usual < 0 else shown.width) or usual or 20 * shown.is_frozen
 
     def _line(self, cells: Mapping[str, Sequence[Span]]) -> Line:

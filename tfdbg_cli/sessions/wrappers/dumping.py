@@ -106,7 +106,7 @@ def _response(options: WatchOptions, urls: list[str]) -> OnRunStartResponse:
     )
 
 
-class _Dumping(OnRunStartResponse):
+class _DumpingResponse(OnRunStartResponse):
     """A run whose tensors are kept in memory, and written to a folder at its end."""
 
     folder: str
@@ -182,7 +182,7 @@ class DumpingDebugWrapperSession(NonInteractiveDebugWrapperSession):
             self.folders.report("folder", f"Run #{request.run_call_count} is not dumped: {error}")
             return OnRunStartResponse(OnRunStartAction.NON_DEBUG_RUN)
         plain = _response(options, [])
-        response = _Dumping(plain.action)
+        response = _DumpingResponse(plain.action)
         response.__dict__.update(plain.__dict__, debug_ops="DebugIdentity")
         response.folder = url.removeprefix("file://")
         response.ops = ops
@@ -191,12 +191,12 @@ class DumpingDebugWrapperSession(NonInteractiveDebugWrapperSession):
     def on_run_end(self, request: OnRunEndRequest) -> OnRunEndResponse:
         """Write the run's tensors."""
         response, dump = request.run_start_response, request.dump
-        if isinstance(response, _Dumping) and dump is not None:
+        if isinstance(response, _DumpingResponse) and dump is not None:
             request.capture.dump = None
             self._write(dump, response)
         return OnRunEndResponse()
 
-    def _write(self, dump: MemoryDump, response: _Dumping) -> None:
+    def _write(self, dump: MemoryDump, response: _DumpingResponse) -> None:
         whole = all(op.name == "DebugIdentity" for op in response.ops)
         made = dump if whole else apply_debug_ops(dump, response.ops)
         info, folders = dump.run_info(), self.folders

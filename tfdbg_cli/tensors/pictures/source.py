@@ -56,7 +56,7 @@ class Reduction:
             self.error = one_line(error)
 
 
-class _Finishing:
+class _Finisher:
     """What the thread does."""
 
     def measure(self, item: Reduction, check: Callable[[], object], /) -> None:
@@ -84,7 +84,7 @@ class Source:
         self._array = values
         self.values = values.transpose(self._order)
         self._kept: OrderedDict[tuple[Any, ...], Reduction] = OrderedDict()
-        self._background: Background[Reduction] = Background(_Finishing())
+        self._background: Background[Reduction] = Background(_Finisher())
         self._bad: BadSteps | None = None
         self._bad_known = False
 

@@ -184,7 +184,7 @@ class RemoteDocument(Document):
         self._cells: dict[int, list[Cell]] = {}
         self._fields: dict[int, list[Field]] = {}
         self._looks = connection.looks
-        self._searched: _Searched | None = None
+        self._searched: _SearchState | None = None
         weakref.finalize(self, connection.released.append, self._number).atexit = False
 
     def _ask(self, name: str, **arguments: Any) -> Any:
@@ -309,7 +309,7 @@ class RemoteDocument(Document):
             if known is None or not known.covers(pattern, direction, at):
                 data = self._search("find", pattern, start=at, direction=direction)
                 hit, upto = codec.decode_hit(data)
-                known = self._searched = _Searched(pattern, direction, at, upto, hit)
+                known = self._searched = _SearchState(pattern, direction, at, upto, hit)
                 if hit is None and upto == at:
                     return None
             if known.hit is not None:
@@ -409,7 +409,7 @@ class RemoteDocument(Document):
         return self if is_same else RemoteDocument(self._connection, data)
 
 
-class _Searched:
+class _SearchState:
     """Where the program has searched for a pattern, and what it found at the end."""
 
     def __init__(

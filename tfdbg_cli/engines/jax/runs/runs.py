@@ -320,7 +320,7 @@ class JaxRuns(RunLife[OpenRun]):
         if kind is None:
             kind = TRAINING if _TRAINS.search(call.title) else CALL
         description = CallDescription(kind, self.count(kind), call.title, call.named)
-        self.open_run(OpenRun(kind, "call", description))
+        self.open_run(OpenRun(description))
 
     @contained
     def _before(self, call: Call) -> None:

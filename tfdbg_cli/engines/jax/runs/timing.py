@@ -40,7 +40,7 @@ class _TimedReplay(Replay):
         return made
 
 
-class _Timed(ReplayedRun):
+class _TimedRun(ReplayedRun):
     """The calls of a run, each op with its times, and no values."""
 
     def __init__(self, watch: Watch) -> None:
@@ -65,7 +65,7 @@ class TimingLevel(ReplayLevel):
     def finish(self, error: BaseException | None) -> Capture:
         """A dump with the timings of the run, its graph, and no tensors."""
         CaptureLevel.finish(self, error)
-        for made in (_Timed(Watch()), timed := _Timed(Watch())):
+        for made in (_TimedRun(Watch()), timed := _TimedRun(Watch())):
             for call in self.calls:
                 made.add(call)
         self.replayed = timed

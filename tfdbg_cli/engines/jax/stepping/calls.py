@@ -53,7 +53,7 @@ class Trap:
         return call.result
 
 
-class _Wrapped(CallStepper):
+class _FunctionStepper(CallStepper):
     """Goes through the one call that a function of the program's makes.
 
     Args:
@@ -121,7 +121,7 @@ def stepper_of(
         finally:
             trap.result = None
 
-    return _Wrapped(call, Capture(value, None, error), again)
+    return _FunctionStepper(call, Capture(value, None, error), again)
 
 
 def _traced(

@@ -32,7 +32,7 @@ from tfdbg_cli.engines.jax.stepping.given import (
 )
 from tfdbg_cli.engines.jax.stepping.gradients import gradient_of
 from tfdbg_cli.engines.jax.stepping.layout import CallLayout
-from tfdbg_cli.engines.jax.stepping.worlds import ComputedTensor, Inside, World
+from tfdbg_cli.engines.jax.stepping.worlds import ComputedTensor, InnerValue, World
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.fitting import fitted_array, nobody_elses
 from tfdbg_cli.engines.kit.replayed import ReplayStepper, StepReader
@@ -129,17 +129,17 @@ class CallStepper(ReplayStepper, HasGradients):
         return self._changed
 
     @property
-    def _inner(self) -> dict[str, Inside]:
+    def _inner(self) -> dict[str, InnerValue]:
         """Of the overrides those of what is inside of steps."""
         named = ((name, *parse_execution(name)) for name in self._overrides)
         return {
-            name: Inside(tensor, number or 0)
+            name: InnerValue(tensor, number or 0)
             for name, tensor, number in named
             if tensor in self._layout.inside
         }
 
-    def _values_inside(self) -> dict[int, dict[Inside, Any]]:
-        found: dict[int, dict[Inside, Any]] = {}
+    def _values_inside(self) -> dict[int, dict[InnerValue, Any]]:
+        found: dict[int, dict[InnerValue, Any]] = {}
         for name, inside in self._inner.items():
             values = found.setdefault(self._layout.makers[inside.tensor], {})
             aval = self._layout.inside[inside.tensor].aval

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tfdbg_cli.engines.jax.plans.ops import Constant, Op
 from tfdbg_cli.engines.jax.plans.replay import CallbackResults, Replay
 
-__all__ = ["ComputedTensor", "Inside", "World"]
+__all__ = ["ComputedTensor", "InnerValue", "World"]
 
 
 class ComputedTensor(NamedTuple):
@@ -24,7 +24,7 @@ class ComputedTensor(NamedTuple):
     rounds: tuple[int, ...] = ()
 
 
-class Inside(NamedTuple):
+class InnerValue(NamedTuple):
     """One of the values of a tensor of the inside of a loop or a branch.
 
     Attributes:
@@ -41,11 +41,11 @@ class _ChangedReplay(Replay):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._others: Mapping[Inside, Any] = {}
+        self._others: Mapping[InnerValue, Any] = {}
         # How many values of each of their tensors there were.
         self._counts: dict[str, int] = {}
 
-    def change(self, others: Mapping[Inside, Any]) -> None:
+    def change(self, others: Mapping[InnerValue, Any]) -> None:
         """Another op is done: the values that tensors inside of it have instead."""
         self._others = others
         self._counts = dict.fromkeys((each.tensor for each in others), 0)
@@ -55,7 +55,7 @@ class _ChangedReplay(Replay):
         if tensor in self._counts:
             number = self._counts[tensor]
             self._counts[tensor] = number + 1
-            value = self._others.get(Inside(tensor, number), value)
+            value = self._others.get(InnerValue(tensor, number), value)
         return super().told(node, slot, value)
 
 
@@ -85,7 +85,7 @@ class World:
         error: BaseException | None,
         base: World | None = None,
         others: Mapping[int, Any] | None = None,
-        inside: Mapping[int, Mapping[Inside, Any]] | None = None,
+        inside: Mapping[int, Mapping[InnerValue, Any]] | None = None,
     ) -> None:
         self._ops = ops
         self._others = others or {}

@@ -46,7 +46,7 @@ class _Patch:
         return True
 
 
-class _Made(NamedTuple):
+class _Wrapper(NamedTuple):
     """What stands for an attribute, to be used again.
 
     Attributes:
@@ -201,7 +201,7 @@ class PatchSet:
         self._also = also
         self._undo: list[Callable[[], None]] = []
         self._redirections: dict[FunctionType, _Redirection] = {}
-        self._made: dict[tuple[Any, str], _Made] = {}
+        self._made: dict[tuple[Any, str], _Wrapper] = {}
 
     def __bool__(self) -> bool:
         return bool(self._undo)
@@ -243,7 +243,7 @@ class PatchSet:
         else:
             made = self.standing_for(original, make(original), wraps=wraps)
             value = staticmethod(made) if isinstance(before, staticmethod) else made
-            self._made[owner, name] = _Made(original, make, value)
+            self._made[owner, name] = _Wrapper(original, make, value)
         patch = _Patch(owner, name, value, before)
         _put(patch)
         return self._add(functools.partial(_take_back, patch))

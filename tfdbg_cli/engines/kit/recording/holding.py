@@ -14,7 +14,7 @@ from tfdbg_cli.engines.kit.spill import SizeWarning, SpillFile
 __all__ = ["Holder"]
 
 
-class _Held:
+class _HeldValue:
     """A value: the array itself, or where its elements are in the file."""
 
     __slots__ = ("as_array", "kind", "offset", "shape", "size", "spill", "value")
@@ -50,8 +50,8 @@ class Holder:
         self._warning = SizeWarning(limit)
         self._bytes = 0
         self._spilled: SpillFile | None = None
-        self._order: deque[_Held] = deque()
-        self._known: dict[int, _Held] = {}
+        self._order: deque[_HeldValue] = deque()
+        self._known: dict[int, _HeldValue] = {}
         self.problem = ""
 
     @property
@@ -72,7 +72,7 @@ class Holder:
         held = self._known.get(id(value))
         if held is not None:
             return held.read
-        held = _Held(value, size, self._as_array)
+        held = _HeldValue(value, size, self._as_array)
         if self._limit is None or not size:
             return held.read
         self._known[id(value)] = held
@@ -83,7 +83,7 @@ class Holder:
             self._spill(self._order.popleft())
         return held.read
 
-    def _spill(self, held: _Held) -> None:
+    def _spill(self, held: _HeldValue) -> None:
         array = self._as_array(held.value)
         self._bytes -= held.size
         del self._known[id(held.value)]

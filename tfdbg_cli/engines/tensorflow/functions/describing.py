@@ -13,7 +13,7 @@ from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
-from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, HeldValue, Seen, values_of
+from tfdbg_cli.engines.tensorflow.functions.held import BodyTensor, HeldTensor, HeldValue, values_of
 from tfdbg_cli.engines.tensorflow.functions.inlined import InlinedNames, Path
 from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
@@ -97,7 +97,7 @@ class DescribedCall(NamedTuple):
     event: Any
     inlined: InlinedNames
     arguments: Sequence[str]
-    seen: Sequence[Seen]
+    seen: Sequence[BodyTensor]
 
 
 class RunDescriber:

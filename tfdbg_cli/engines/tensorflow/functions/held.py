@@ -17,7 +17,7 @@ from tfdbg_cli.engines.tensorflow.functions.twins.windows import NUMBERS, Iterat
 from tfdbg_cli.engines.tensorflow.shared.inlined_bodies import ARGUMENT
 from tfdbg_cli.engines.tensorflow.shared.values import base_dtype_name, holdable, plain
 
-__all__ = ["ConstantValue", "HeldItem", "HeldTensor", "HeldValue", "Seen", "values_of"]
+__all__ = ["BodyTensor", "ConstantValue", "HeldItem", "HeldTensor", "HeldValue", "values_of"]
 
 
 class HeldValue:
@@ -94,7 +94,7 @@ class ConstantValue(HeldValue):
         return plain(tensor_util.MakeNdarray(self._proto))
 
 
-class Seen(NamedTuple):
+class BodyTensor(NamedTuple):
     """A tensor of a function's node that ran.
 
     Attributes:
@@ -125,7 +125,7 @@ def values_of(
     results: Sequence[Any],
     arguments: Sequence[Any],
     lacks: Lacks | None = None,
-) -> Iterator[Seen]:
+) -> Iterator[BodyTensor]:
     """All tensors that a twin has returned, in the order in which they were made.
 
     Args:
@@ -147,7 +147,7 @@ def _body(
     arguments: dict[int, HeldTensor] | dict[int, HeldValue],
     lacks: Lacks | None,
     ends: dict[int, HeldValue] | None = None,
-) -> Iterator[Seen]:
+) -> Iterator[BodyTensor]:
     """The tensors of a body; ``ends`` gets what it returns, as far as that is known."""
     values: _Values = {("", at): value for at, value in arguments.items()}
     for item in layout.items:
@@ -156,16 +156,16 @@ def _body(
             yield from _inside(item, path, get, values, lacks)
         if node.op == "Const":
             values[node.name, 0] = value = ConstantValue(node.definition.attr["value"].tensor)
-            yield Seen(path, node.name, node.op, 0, value, False)
+            yield BodyTensor(path, node.name, node.op, 0, value, False)
         elif node.op in PASSING and node.inputs[0] in values:
             values[node.name, 0] = passed = values[node.inputs[0]]
-            yield Seen(path, node.name, node.op, 0, passed, True)
+            yield BodyTensor(path, node.name, node.op, 0, passed, True)
         for slot, at in item.places.items():
             values[node.name, slot] = made = get(at)
             if node.stands_for is not None:
                 values["", node.stands_for + slot] = made
             if node.kind != Kind.CALL or not item.inner:
-                yield Seen(path, node.name, node.op, slot, made, False)
+                yield BodyTensor(path, node.name, node.op, slot, made, False)
     if ends is not None:
         returns = enumerate(layout.body.returns)
         ends.update((at, values[source]) for at, source in returns if source in values)
@@ -173,7 +173,7 @@ def _body(
 
 def _inside(
     item: LayoutItem, path: Path, get: _Get, values: _Values, lacks: Lacks | None
-) -> Iterator[Seen]:
+) -> Iterator[BodyTensor]:
     node, first = item.node, item.first
     given = node.inputs[1:] if node.kind == Kind.BRANCH else node.inputs
     if node.loop is not None:
@@ -219,7 +219,7 @@ def _inside(
             is_over = iteration == there.length
             for at, value in current.items() if not (is_over and there.is_cut) else ():
                 if at not in kept:
-                    yield Seen(inside, argument_key(at), ARGUMENT, 0, value, True)
+                    yield BodyTensor(inside, argument_key(at), ARGUMENT, 0, value, True)
             if condition is not None and not (is_over and there.is_cut):
                 yield from _body(condition, (*path, (node.name, "cond")), tested, current, lacks)
             if not is_over:

@@ -84,7 +84,7 @@ class FunctionPolicy(CapturePolicy):
         return FULL
 
 
-class _Calling(threading.local):
+class _CallState(threading.local):
     """Whether this thread is in a call of a traced function, whose own calls are part of it."""
 
     is_on = False
@@ -111,7 +111,7 @@ class FunctionRuns(RunLife[OpenRun]):
         self._tapes = 0  # that are recording
         self._gradients = 0  # that were computed and not applied yet
         self._updates = 0  # optimizers at work, one calling another
-        self._calling = _Calling()
+        self._calling = _CallState()
         self.looks_ahead = True
         self._unknown: dict[int, Any] = {}  # functions without a twin
         self._trap: Trap | None = None

@@ -51,7 +51,7 @@ class Interception:
         return self.session is None or expected is session
 
 
-class _Entered(NamedTuple):
+class _SessionCall(NamedTuple):
     session: Any
     plain: Callable[..., Any]
     method: str
@@ -62,7 +62,7 @@ class _State(threading.local):
         self.depth = 0
         self.done = 0
         self.awaited: list[Any] = []
-        self.runners: list[_Entered] = []
+        self.runners: list[_SessionCall] = []
         self.interceptions: list[Interception] = []
 
 
@@ -87,7 +87,7 @@ def bypass() -> Iterator[None]:
 @contextmanager
 def entered(session: Any, plain: Callable[..., Any], method: str = "run") -> Iterator[None]:
     """A patched method of ``session`` was called; ``plain`` is what it was before."""
-    _STATE.runners.append(_Entered(session, plain, method))
+    _STATE.runners.append(_SessionCall(session, plain, method))
     try:
         yield
     finally:

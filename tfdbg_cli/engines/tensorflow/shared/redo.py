@@ -28,7 +28,7 @@ def redo_of(find: Callable[[str], Any]) -> Redo:
         find: gives a node by its name in the dump: a ``NodeDef``, or the op type and the attributes
             of an op that was executed by itself; ``None``: there is none.
     """
-    made: list[_Redoing] = []
+    made: list[_RedoGraph] = []
 
     def redo(
         node: str, given: Sequence[Any], recorded: Sequence[Any], *, is_wide: bool = False
@@ -37,13 +37,13 @@ def redo_of(find: Callable[[str], Any]) -> Redo:
         if definition is None:
             raise CannotRedo("the runtime has made it")
         if not made:
-            made.append(_Redoing())
+            made.append(_RedoGraph())
         return made[0].compute(definition, given, is_wide)
 
     return redo
 
 
-class _Redoing:
+class _RedoGraph:
     """A graph that grows by a node each time; nothing in it has a state."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ _lock = threading.Lock()
 _is_complete = False
 
 
-class _Probed:
+class _StackProbe:
     """The stacks of one graph's operations, read in another process, more and more at a time."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class _Probed:
 
 
 _MOST_PROBED = 8192
-_probed: weakref.WeakKeyDictionary[Any, _Probed] = weakref.WeakKeyDictionary()
+_probed: weakref.WeakKeyDictionary[Any, _StackProbe] = weakref.WeakKeyDictionary()
 
 
 def keep_code() -> None:
@@ -90,7 +90,7 @@ def frames_of(op: Any) -> tuple[Frame, ...] | None:
 
     Frames of code that autograph wrote are those of the user's code that it was made from.
     """
-    probed = None if _is_complete else _probed.setdefault(op.graph, _Probed())
+    probed = None if _is_complete else _probed.setdefault(op.graph, _StackProbe())
     stack: Iterable[Any] | None = op.traceback if probed is None else probed.stack(op)
     if stack is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 
@@ -37,6 +37,34 @@ class Notes(Protocol):
         """Say it."""
 
 
+class HelperThreads(ThreadFollower):
+    """The threads that runs start, whose modules and phases belong to the run as well."""
+
+    @contextlib.contextmanager
+    def module(self, module: torch.nn.Module) -> Iterator[None]:
+        """A module is called, maybe by a thread that a run has started."""
+        recorder = cast("RunRecorder | None", self.helped())
+        if recorder is not None:
+            recorder.enter_module(module)
+        try:
+            yield
+        finally:
+            if recorder is not None:
+                recorder.leave_module(module)
+
+    @contextlib.contextmanager
+    def phase(self, phase: str, owner: Any = None) -> Iterator[None]:
+        """A backward pass or a step, maybe of a thread that a run has started."""
+        recorder = cast("RunRecorder | None", self.helped())
+        if recorder is not None:
+            recorder.enter_phase(phase, owner)
+        try:
+            yield
+        finally:
+            if recorder is not None:
+                recorder.leave_phase()
+
+
 class ProcessPatches:
     """How the program runs while it is recorded: compiled code, fused kernels, threads.
 
@@ -49,7 +77,7 @@ class ProcessPatches:
 
     def __init__(self) -> None:
         self.setting: Callable[[str], Any] = _DEFAULTS.__getitem__
-        self.helpers = ThreadFollower()
+        self.helpers = HelperThreads()
         self._compiled = CompiledCode()
         self._freeing = ResizeWatch()
         self._recorder: RunRecorder | Notes | None = None

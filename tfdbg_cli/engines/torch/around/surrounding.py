@@ -11,14 +11,14 @@ from tfdbg_cli.common.interpreter.recursion import ROOM, depth, is_near, lift
 from tfdbg_cli.engines.torch.around.compiled import wanted
 from tfdbg_cli.engines.torch.private import set_callback
 
-__all__ = ["Around", "Given", "surrounding"]
+__all__ = ["Around", "Invocation", "surrounding"]
 
 #: What is to be called, and with what.
-Given: TypeAlias = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
+Invocation: TypeAlias = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
 #: What is done around a call. It yields what is to be called in the function's place, once or more
 #: often, and gets what that has returned (or its error is raised there). What it returns the caller
 #: gets.
-Around: TypeAlias = Generator[Given, Any, Any]
+Around: TypeAlias = Generator[Invocation, Any, Any]
 
 # How many frames less than `call` what it stands for takes, until it comes to the program's own.
 _LEAST = 0
@@ -52,7 +52,7 @@ def surrounding(
             return original(*args, **kwargs)
         steps: Around | None = None
         value: Any = None
-        next_call: Given | None = original, args, kwargs
+        next_call: Invocation | None = original, args, kwargs
         is_lifted = False
         try:
             if is_near(_LEAST):
@@ -95,7 +95,7 @@ def surrounding(
 _NOTHING: Any = object()
 
 
-def _returned(steps: Around | None, value: Any) -> tuple[Given | None, Any]:
+def _returned(steps: Around | None, value: Any) -> tuple[Invocation | None, Any]:
     """What is to be called next, or what the caller gets."""
     if steps is None:
         return None, value
@@ -105,7 +105,7 @@ def _returned(steps: Around | None, value: Any) -> tuple[Given | None, Any]:
         return None, end.value
 
 
-def _failed(steps: Around | None, error: BaseException) -> tuple[Given | None, Any]:
+def _failed(steps: Around | None, error: BaseException) -> tuple[Invocation | None, Any]:
     """Likewise; `_NOTHING`: the error. What else `steps` raises leaves the call in its place."""
     traceback = error.__traceback__
     if steps is not None:

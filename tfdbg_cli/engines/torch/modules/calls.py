@@ -23,7 +23,7 @@ from tfdbg_cli.engines.torch.record.capture import program_modes
 from tfdbg_cli.engines.torch.values.access import PLAIN, is_readable
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
-__all__ = ["Border", "Gradient", "Inside", "ModuleCall", "alias_of"]
+__all__ = ["Border", "Gradient", "InnerCall", "ModuleCall", "alias_of"]
 
 
 def alias_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -197,7 +197,7 @@ class ModuleCall:
         self.borders = {}  # they keep this
 
 
-class Inside(NamedTuple):
+class InnerCall(NamedTuple):
     """A call of a module by another one; nothing is kept of it.
 
     Attributes:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, ParamSpec
 import torch
 
 from tfdbg_cli.dumps.series import history
-from tfdbg_cli.engines.torch.modules.calls import Border, Inside, alias_of
+from tfdbg_cli.engines.torch.modules.calls import Border, InnerCall, alias_of
 from tfdbg_cli.engines.torch.modules.state import version_of
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import quiet
@@ -121,8 +121,8 @@ class Words:
         return caller.path or caller.class_name
 
 
-def _chain(thing: Border | Inside) -> Sequence[torch.nn.Module]:
-    return thing.chain if isinstance(thing, Inside) else thing.call.chain
+def _chain(thing: Border | InnerCall) -> Sequence[torch.nn.Module]:
+    return thing.chain if isinstance(thing, InnerCall) else thing.call.chain
 
 
 class Stale:
@@ -215,7 +215,7 @@ class Checks:
 
     def _note(self, kind: str, thing: Any, size: float) -> None:
         if kind != PARAMETER:  # a call: several of a module are one
-            thing = thing.module if isinstance(thing, Inside) else thing.call.module
+            thing = thing.module if isinstance(thing, InnerCall) else thing.call.module
         self._sizes.note(_MEASURED[kind], thing, size)
 
     def add_all(
@@ -233,7 +233,7 @@ class Checks:
                         self.add(kind, thing, 0, tensor)
         return found
 
-    def add_shown(self, thing: Inside, tensor: torch.Tensor) -> None:
+    def add_shown(self, thing: InnerCall, tensor: torch.Tensor) -> None:
         """Something shows it: it is looked at only to tell where what is bad began."""
         self.has_news = True
         if tensor.nbytes <= _SMALL:
@@ -241,7 +241,7 @@ class Checks:
             self._small.append((event, alias_of(tensor)))
 
     def _keep(self, event: Event, slot: int, tensor: torch.Tensor) -> None:
-        if isinstance(event.thing, Inside) and len(self.kept) < _MOST_KEPT:
+        if isinstance(event.thing, InnerCall) and len(self.kept) < _MOST_KEPT:
             with undisturbed():
                 self.kept[event, slot] = tensor.detach().clone()
 

@@ -16,7 +16,7 @@ from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.kit.stacks import Stack
-from tfdbg_cli.engines.torch.modules.calls import Border, Inside, ModuleCall
+from tfdbg_cli.engines.torch.modules.calls import Border, InnerCall, ModuleCall
 from tfdbg_cli.engines.torch.modules.dump_parts import KeptTensor, renamed_node
 from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode
 from tfdbg_cli.engines.torch.modules.replay import Replay
@@ -28,14 +28,14 @@ from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.arrays import describe
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
-__all__ = ["ModulesDump", "Seen"]
+__all__ = ["ModuleRecords", "ModulesDump"]
 
 _INPUT = "input/"
 _GRADIENTS = "gradients/"
 
 
 @dataclass
-class Seen:
+class ModuleRecords:
     """What is known of the modules of a run.
 
     Attributes:
@@ -74,7 +74,11 @@ class ModulesDump(MemoryDump):
     """
 
     def __init__(
-        self, seen: Seen, outside: MemoryDump | None, is_bad: bool, replays: Sequence[Replay]
+        self,
+        seen: ModuleRecords,
+        outside: MemoryDump | None,
+        is_bad: bool,
+        replays: Sequence[Replay],
     ) -> None:
         super().__init__()
         self._seen = seen
@@ -199,7 +203,7 @@ class ModulesDump(MemoryDump):
                 names = map(self._border_name, call.borders.values())
                 self._results.update((name, True) for name in names if name)
         for at, (kind, thing, when, slot) in enumerate(self._seen.bad):
-            if isinstance(thing, Inside):
+            if isinstance(thing, InnerCall):
                 self._add_inside(kind, thing, when, slot, self._seen.kept.get(at))
             elif kind == "node":
                 self._suspects.add(f"{self._node_of(thing)}:{slot}")
@@ -500,7 +504,7 @@ class ModulesDump(MemoryDump):
         self._results[f"{leaf.name}:0"] = True
 
     def _add_inside(
-        self, kind: str, inside: Inside, when: int, slot: int, tensor: torch.Tensor | None
+        self, kind: str, inside: InnerCall, when: int, slot: int, tensor: torch.Tensor | None
     ) -> None:
         """Something bad in a call that wasn't made once more."""
         if tensor is None or any(inside.call is each.call for each in self._replays):

@@ -79,11 +79,11 @@ def confined() -> Iterator[None]:
         sys.addaudithook(_audit)
     thread = threading.get_ident()
     before = sys.stdout, sys.stderr
-    ours = _Muted(sys.stdout, thread), _Muted(sys.stderr, thread)
+    ours = _MutedStream(sys.stdout, thread), _MutedStream(sys.stderr, thread)
     sys.stdout, sys.stderr = ours
     _watched.add(thread)
     try:
-        with _Alone() if _has_others() else contextlib.nullcontext():
+        with _NoCollectives() if _has_others() else contextlib.nullcontext():
             yield
     finally:
         _watched.discard(thread)
@@ -135,7 +135,7 @@ def fenced(own: set[int]) -> contextlib.AbstractContextManager[Any]:
     return _Fence(own)
 
 
-class _Muted:
+class _MutedStream:
     """A stream to which one thread writes in vain."""
 
     def __init__(self, stream: Any, thread: int) -> None:
@@ -155,7 +155,7 @@ class _Muted:
         return getattr(self._stream, name)
 
 
-class _Alone(DispatchMode):
+class _NoCollectives(DispatchMode):
     """Other processes take no part."""
 
     supports_higher_order_operators = True

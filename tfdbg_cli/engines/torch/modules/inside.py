@@ -11,7 +11,7 @@ import torch
 
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.interpreter.recursion import room
-from tfdbg_cli.engines.torch.modules.calls import Inside, ModuleCall
+from tfdbg_cli.engines.torch.modules.calls import InnerCall, ModuleCall
 from tfdbg_cli.engines.torch.modules.checks import GRADIENT, OUTPUT, Checks, unseen
 from tfdbg_cli.engines.torch.modules.facts import Facts, FactsOf
 from tfdbg_cli.engines.torch.modules.state import count_of
@@ -38,12 +38,12 @@ class Insides:
         self._checks = checks
         # What the last module has returned, and how often that had been written to; itself, if it
         # is looked at only where the next one doesn't show it.
-        self._last: tuple[Inside, Facts, Callable[[], torch.Tensor | None], int] | None = None
-        self._awaited: tuple[Inside, torch.Tensor] | None = None
+        self._last: tuple[InnerCall, Facts, Callable[[], torch.Tensor | None], int] | None = None
+        self._awaited: tuple[InnerCall, torch.Tensor] | None = None
         self._follower: Any = None  # the module that was called with it
-        self._averaged: list[Inside] = []  # calls of batch norms
+        self._averaged: list[InnerCall] = []  # calls of batch norms
         self._told: list[tuple[Facts, torch.Tensor]] = []  # by the gradients of parameters
-        self._untold: list[tuple[Inside, Any, int]] = []  # nodes that nobody looks at
+        self._untold: list[tuple[InnerCall, Any, int]] = []  # nodes that nobody looks at
 
     def enter(self, module: Any, arguments: Any) -> None:
         """A module is called: it may show what the last one has returned."""
@@ -83,17 +83,17 @@ class Insides:
         if type(output) is tuple and output[1:] == (None,):  # of attention without its weights
             output = output[0]
         if type(output) is torch.Tensor:
-            self._leave(Inside(module, outer), output)
+            self._leave(InnerCall(module, outer), output)
         elif output is not None:
             self._settle()
             self._last = None
-            call = Inside(module, outer)
+            call = InnerCall(module, outer)
             for slot, (_, tensor) in enumerate(tensors_in("", output)):
                 self._checks.add(OUTPUT, call, slot, tensor)
                 if tensor.grad_fn is not None:
                     self._hook(call, tensor.grad_fn, tensor.output_nr)
 
-    def _leave(self, call: Inside, output: torch.Tensor) -> None:
+    def _leave(self, call: InnerCall, output: torch.Tensor) -> None:
         version = count_of(output)
         last = self._last
         is_same = last is not None and last[2]() is output and last[3] == version
@@ -140,11 +140,11 @@ class Insides:
 
     # Gradients.
 
-    def _hook(self, call: Inside, node: Any, number: int) -> None:
+    def _hook(self, call: InnerCall, node: Any, number: int) -> None:
         node.register_prehook(functools.partial(tell_arrived, weakref.ref(self), call, number))
 
     @unseen
-    def arrived(self, call: Inside, tensor: torch.Tensor) -> None:
+    def arrived(self, call: InnerCall, tensor: torch.Tensor) -> None:
         """A backward pass has come to what a module has returned."""
         self._checks.add(GRADIENT, call, 0, tensor)
 

@@ -19,9 +19,10 @@ from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.kit.levels import MODULES, CaptureLevel
+from tfdbg_cli.engines.kit.levels import MODULES
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
-from tfdbg_cli.engines.torch.around.surrounding import Around, Given
+from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
+from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modules.calls import Border, Gradient, ModuleCall, alias_of
 from tfdbg_cli.engines.torch.modules.checks import (
     GRADIENT,
@@ -37,7 +38,7 @@ from tfdbg_cli.engines.torch.modules.checks import (
     Words,
     unseen,
 )
-from tfdbg_cli.engines.torch.modules.dump import ModulesDump, Seen
+from tfdbg_cli.engines.torch.modules.dump import ModuleRecords, ModulesDump
 from tfdbg_cli.engines.torch.modules.facts import FactsOf
 from tfdbg_cli.engines.torch.modules.inside import Insides, tell_arrived
 from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode, mark_end, watch_outside
@@ -59,7 +60,7 @@ __all__ = ["ModulesLevel"]
 _MOST_AT_FIRST, _MOST_WRITTEN = 1 << 26, 1 << 22
 
 
-class ModulesLevel(CaptureLevel):
+class ModulesLevel(TorchLevel):
     """Looks at what modules return, at the gradients that they are handed, and at parameters.
 
     What the program does outside of any module is recorded op by op. When something is bad, the
@@ -376,7 +377,7 @@ class ModulesLevel(CaptureLevel):
             make: makes it.
             has_closure: it calls the program back, and isn't made once more: its ops are recorded.
         """
-        call: Given = make, (), {}
+        call: Invocation = make, (), {}
         if self._open or "backward" in self._phases:
             return (yield call)
         if has_closure:
@@ -602,7 +603,7 @@ class ModulesLevel(CaptureLevel):
         if part is None:
             part = outside.make_dump() if outside.make_dump is not None else None
         kept = self._checks.kept
-        seen = Seen(
+        seen = ModuleRecords(
             self._calls,
             self._names,
             [(*event, slot) for event, slot in self._found],

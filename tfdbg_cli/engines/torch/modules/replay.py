@@ -131,7 +131,7 @@ class Replayer:
         twins = {key: _unwritten(copy, is_leaf=False)[1] for key, copy in call.written.items()}
         args, kwargs = _arguments(call, twins)
         level = FullLevel(self._watch, self._names)
-        given = _Given(call, twins)
+        given = _CallArguments(call, twins)
         output = self._run(level, call, lambda: self._forward(level, given, args, kwargs))
         return self._result(level, call, output, given.named())
 
@@ -148,7 +148,7 @@ class Replayer:
                 leaves[key] = leaf
         args, kwargs = _arguments(call, twins)
         level = FullLevel(self._watch, self._names)
-        given = _Given(call, twins)
+        given = _CallArguments(call, twins)
         found: dict[int, torch.Tensor] = {}
 
         def run() -> Any:
@@ -228,7 +228,7 @@ class Replayer:
             level.discard()
             raise
 
-    def _forward(self, level: FullLevel, given: _Given, args: Any, kwargs: Any) -> Any:
+    def _forward(self, level: FullLevel, given: _CallArguments, args: Any, kwargs: Any) -> Any:
         recorder, call = level.recorder, given.call
         names = _argument_names(call.module, args, kwargs)
         recorder.enter_again(call.chain, call.count, call.stack)
@@ -328,7 +328,7 @@ class Replayer:
         )
 
 
-class _Given:
+class _CallArguments:
     """What a call gets, and what that is called before the call writes to it.
 
     Args:

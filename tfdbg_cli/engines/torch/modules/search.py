@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from tfdbg_cli.engines.torch.modules.calls import Inside, ModuleCall
+from tfdbg_cli.engines.torch.modules.calls import InnerCall, ModuleCall
 from tfdbg_cli.engines.torch.modules.checks import (
     GRADIENT,
     NODE,
@@ -98,12 +98,12 @@ class Search:
                 unknown.add(id(event.thing))
 
     def _chain_of(self, event: Event) -> Sequence[torch.nn.Module]:
-        return event.thing.chain if isinstance(event.thing, Inside) else ()
+        return event.thing.chain if isinstance(event.thing, InnerCall) else ()
 
     def _candidates(self, event: Event) -> list[ModuleCall]:
         """The calls in which something bad may have begun, innermost first."""
         kind, thing = event.kind, event.thing
-        if kind == OUTPUT or isinstance(thing, Inside):
+        if kind == OUTPUT or isinstance(thing, InnerCall):
             found = [thing.call]
         elif kind == GRADIENT:
             found = [call for call in self._calls if thing in call.sources]

@@ -27,7 +27,7 @@ _LEAST_EPS, _LARGEST_BETA = 1e-16, 0.9999
 _Form = tuple[torch.Size, torch.dtype, torch.device]
 
 
-class _Known:
+class _OptimizerFacts:
     """What is known of an optimizer after its first step.
 
     Attributes:
@@ -41,7 +41,7 @@ class _Known:
         self.forms: list[_Form] = []
 
 
-_known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Any, _OptimizerFacts] = weakref.WeakKeyDictionary()
 
 
 class StepStart:
@@ -63,12 +63,12 @@ class StepStart:
         self._gradients: list[tuple[torch.Tensor, torch.Tensor, int]] = []
         known = _known.get(optimizer)
         if known is None:
-            known = _known[optimizer] = _Known()
+            known = _known[optimizer] = _OptimizerFacts()
         self._known = known
         with undisturbed():  # the program's modes and classes of tensors are asked nothing
             self._begin(optimizer, known, most)
 
-    def _begin(self, optimizer: Any, known: _Known, most: int) -> None:
+    def _begin(self, optimizer: Any, known: _OptimizerFacts, most: int) -> None:
         if _is_ordinary(optimizer):
             self.refusal = (
                 "the tensors that it writes to aren't copied if its settings are the usual ones"

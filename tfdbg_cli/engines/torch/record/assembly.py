@@ -19,7 +19,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.torch.names.called import called_as
 from tfdbg_cli.engines.torch.record.generated import script_frames
-from tfdbg_cli.engines.torch.record.holding import Held, Holder
+from tfdbg_cli.engines.torch.record.holding import HeldValue, Holder
 from tfdbg_cli.engines.torch.record.op_record import BACKWARD, OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.views import ViewFinder
 from tfdbg_cli.engines.torch.record.written import is_written
@@ -127,7 +127,9 @@ def _why_absent(records: Sequence[OpRecord], name: str) -> str:
     return ""
 
 
-def _datum(record: OpRecord, output: OpOutput, held: Held, moment: int, is_view: bool) -> Datum:
+def _datum(
+    record: OpRecord, output: OpOutput, held: HeldValue, moment: int, is_view: bool
+) -> Datum:
     dtype: str | None = None
     shape: tuple[int, ...] | None = None
     size: int | None = None
@@ -180,7 +182,7 @@ def _viewed(load: Callable[[], torch.Tensor | None]) -> Any:
     return to_numpy(tensor)
 
 
-def _value(held: Held) -> Any:
+def _value(held: HeldValue) -> Any:
     tensor = held.get()
     return (
         to_numpy(tensor)

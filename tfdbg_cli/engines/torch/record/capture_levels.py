@@ -17,10 +17,11 @@ from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.kit.levels import CHECKED, ONLY_BAD, CaptureLevel
-from tfdbg_cli.engines.torch.around.surrounding import Around, Given
+from tfdbg_cli.engines.kit.levels import CHECKED, ONLY_BAD
+from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
+from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.record.fast_steps import FastStep
-from tfdbg_cli.engines.torch.record.holding import Held
+from tfdbg_cli.engines.torch.record.holding import HeldValue
 from tfdbg_cli.engines.torch.record.op_record import (
     CLEAN_IF_INPUTS_ARE,
     OPTIMIZER,
@@ -42,7 +43,7 @@ _MOST_BEGUN = 4
 _MOST_UNDER_WAY = 20
 
 
-class RecordingLevel(CaptureLevel):
+class RecordingLevel(TorchLevel):
     """Records every op.
 
     Args:
@@ -130,7 +131,7 @@ class RecordingLevel(CaptureLevel):
             optimizer: whose step it is; without a closure.
             make: makes it.
         """
-        call: Given = make, (), {}
+        call: Invocation = make, (), {}
         if self.recorder.sees_alone:
             with self.recorder.unseen():
                 step = self._fast_step(optimizer, make)
@@ -266,7 +267,7 @@ class RecordingLevel(CaptureLevel):
             ops.hold_inputs(record)
             self._bad_outputs += record.inputs
 
-    def _held_bad(self) -> Iterator[Held | None]:
+    def _held_bad(self) -> Iterator[HeldValue | None]:
         return (output.held for output in self._bad_outputs)
 
     def _finish_without_values(self, error: BaseException | None) -> Capture:

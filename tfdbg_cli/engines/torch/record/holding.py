@@ -27,14 +27,14 @@ from tfdbg_cli.engines.torch.values.composites import Composite, taken_apart
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 from tfdbg_cli.engines.torch.values.notes import note
 
-__all__ = ["Held", "Holder"]
+__all__ = ["HeldValue", "Holder"]
 
 _FREED = "Its memory was given back since (parameters of FSDP are, between uses)."
 _NOT_KEPT = "Runs that are only waited for keep no more than this (config set level values)."
 _OVERWRITTEN = "It was written to since, inside of a module or by an optimizer."
 
 
-class Held:
+class HeldValue:
     """A value of one output.
 
     Attributes:
@@ -58,7 +58,7 @@ class Held:
         self.place: _SpilledPlace | None = None
         self.note = ""
         self.form: Composite | None = None
-        self.parts: Sequence[Held] = ()
+        self.parts: Sequence[HeldValue] = ()
         self.version = -1 if tensor is None or tensor.is_inference() else write_count(tensor)
 
     @property
@@ -150,7 +150,7 @@ class Holder:
         self._weighed_at = allowance or 0
         self.is_spent = False
         self.spent: Callable[[], object] = lambda: None
-        self.precious: Callable[[], Iterable[Held | None]] = lambda: ()
+        self.precious: Callable[[], Iterable[HeldValue | None]] = lambda: ()
         self.held_bytes = 0
         self.warnings: list[str] = []
         self._limit = limit
@@ -159,11 +159,11 @@ class Holder:
         self._file: SpillFile | None = None
         self._lock = threading.RLock()
         # Storage -> the values that are nothing but references to it.
-        self._shared: dict[int, Held | list[Held]] = {}
+        self._shared: dict[int, HeldValue | list[HeldValue]] = {}
         # Storage -> how many of them count for the limit, and its bytes when they began to.
         self._charged: dict[int, tuple[int, int]] = {}
         # What may go to disk, oldest first.
-        self._order: deque[Held] = deque()
+        self._order: deque[HeldValue] = deque()
         self._pins = Pins()
 
     @property
@@ -185,7 +185,7 @@ class Holder:
         """Bytes of the values on disk."""
         return self._file.size if self._file is not None else 0
 
-    def hold(self, tensor: torch.Tensor, key: int, *, is_owned: bool = False) -> Held:
+    def hold(self, tensor: torch.Tensor, key: int, *, is_owned: bool = False) -> HeldValue:
         """Keep a value as it is now.
 
         Args:
@@ -201,14 +201,14 @@ class Holder:
         if (is_owned or self._clones) and not is_readable(tensor):
             return _gone(_FREED)
         if not key or self._clones:  # nobody could tell when it is written to
-            held = Held(_made(_cloned, tensor), 0)
+            held = HeldValue(_made(_cloned, tensor), 0)
             self.reserve(tensor, key)
             with self._lock:
                 self._copied += (size := _size(tensor))
                 self._charge(held, size)
                 self._weigh()
             return held
-        held = Held(_made(torch.Tensor.detach, tensor), key)
+        held = HeldValue(_made(torch.Tensor.detach, tensor), key)
         with self._lock:
             shared = self._shared.get(key)
             if shared is None:
@@ -231,8 +231,10 @@ class Holder:
                     self._weigh()
         return held
 
-    def _hold_parts(self, form: Composite, tensor: torch.Tensor, key: int, is_owned: bool) -> Held:
-        held = Held(None, 0)
+    def _hold_parts(
+        self, form: Composite, tensor: torch.Tensor, key: int, is_owned: bool
+    ) -> HeldValue:
+        held = HeldValue(None, 0)
         held.form, held.note = form, form.problem
         held.parts = [self.hold(part, storage_key(part), is_owned=is_owned) for part in form.parts]
         form.parts = ()
@@ -292,14 +294,14 @@ class Holder:
                         self._release(held)
                         held.note = _OVERWRITTEN
 
-    def drop(self, held: Held) -> None:
+    def drop(self, held: HeldValue) -> None:
         """A value is not wanted after all."""
         with self._lock:
             for each in (held, *held.parts):
                 self._release(each)
                 each.note = "It was not watched."
 
-    def get(self, held: Held) -> torch.Tensor | None:
+    def get(self, held: HeldValue) -> torch.Tensor | None:
         """A value, read from disk if it is there; ``None``: it is gone, see its `Held.note`."""
         return held.get()
 
@@ -360,7 +362,7 @@ class Holder:
                 held.note = _NOT_KEPT
         self.spent()
 
-    def _charge(self, held: Held, size: int) -> None:
+    def _charge(self, held: HeldValue, size: int) -> None:
         held.charge = size or 1
         self.held_bytes += size
         self._order.append(held)
@@ -368,7 +370,7 @@ class Holder:
         if self._limit is not None and self.held_bytes > self._limit:
             self._spill(self._limit)
 
-    def _copy(self, held: Held) -> None:
+    def _copy(self, held: HeldValue) -> None:
         """Give a value memory of its own."""
         tensor = held.tensor
         assert tensor is not None
@@ -395,7 +397,7 @@ class Holder:
         if self._limit is not None and self.held_bytes > self._limit:
             self._spill(self._limit)
 
-    def _discharge(self, held: Held) -> None:
+    def _discharge(self, held: HeldValue) -> None:
         """Its memory no longer counts."""
         if not held.charge or held.tensor is None:
             return
@@ -410,7 +412,7 @@ class Holder:
             del self._charged[held.key]
             self.held_bytes -= size
 
-    def _release(self, held: Held) -> None:
+    def _release(self, held: HeldValue) -> None:
         """Let go of the tensor in memory."""
         tensor = held.tensor
         if tensor is None:
@@ -484,13 +486,13 @@ def _cloned(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().clone()
 
 
-def _gone(why: str) -> Held:
-    held = Held(None, 0)
+def _gone(why: str) -> HeldValue:
+    held = HeldValue(None, 0)
     held.note = why
     return held
 
 
-def _each(shared: Held | list[Held] | None) -> list[Held]:
+def _each(shared: HeldValue | list[HeldValue] | None) -> list[HeldValue]:
     if shared is None:
         return []
     return shared if isinstance(shared, list) else [shared]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tfdbg_cli.engines.kit.stacks import Stack
     from tfdbg_cli.engines.torch.names.contexts import RawPlace, ThreadState
     from tfdbg_cli.engines.torch.names.scopes import Leaf, ModuleName
-    from tfdbg_cli.engines.torch.record.holding import Held
+    from tfdbg_cli.engines.torch.record.holding import HeldValue
     from tfdbg_cli.engines.torch.record.schemas import OpFacts
 
 __all__ = [
@@ -83,7 +83,7 @@ class OpOutput:
         self.slot = slot
         self.is_view = self.is_pending = self.is_result = False
         self.judged = NOT_JUDGED
-        self.held: Held | None = None
+        self.held: HeldValue | None = None
         # As in `place`: this is done for every output of every op.
         self.key = key
         self.reference = _reference(tensor)

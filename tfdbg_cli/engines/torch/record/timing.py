@@ -12,7 +12,7 @@ import torch
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.kit.levels import CaptureLevel
+from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.private import is_capturing
 from tfdbg_cli.engines.torch.record.assembly import device_name
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
@@ -109,7 +109,7 @@ class TimingLevel(FullLevel):
     """
 
     def __init__(self, watch: Watch, names: Names) -> None:
-        CaptureLevel.__init__(self, watch)
+        TorchLevel.__init__(self, watch)
         self.recorder = RunRecorder(Watch(), hold=False, names=names, make_ops=TimedOps)
 
     def finish(self, error: BaseException | None) -> Capture:

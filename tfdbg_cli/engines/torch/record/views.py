@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from tfdbg_cli.engines.torch.private import unobserved
-from tfdbg_cli.engines.torch.record.holding import Held
+from tfdbg_cli.engines.torch.record.holding import HeldValue
 from tfdbg_cli.engines.torch.record.op_record import OpOutput
 
 __all__ = ["ViewFinder"]
@@ -76,7 +76,7 @@ def _is_dense(output: OpOutput) -> bool:
     return True
 
 
-def _view(held: Held, base: OpOutput, view: OpOutput) -> torch.Tensor | None:
+def _view(held: HeldValue, base: OpOutput, view: OpOutput) -> torch.Tensor | None:
     value = held.get()
     if value is None:
         return None

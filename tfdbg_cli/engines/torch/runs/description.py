@@ -20,7 +20,7 @@ from tfdbg_cli.engines.torch.values.arrays import to_numpy
 if TYPE_CHECKING:
     from tfdbg_cli.engines.kit.levels import CaptureLevel
 
-__all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "Description"]
+__all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "Description", "events_in_words"]
 
 # The kinds of runs.
 TRAINING = "training run"
@@ -140,13 +140,10 @@ class Description(RunDescription):
         watcher: CaptureLevel,
         frame: FrameType | None,
         output: Any,
-        events: str,
     ) -> None:
         if self._outputs is None:
             self.name_outputs(watcher, frame, output)
         info.outputs = self._outputs or {}
-        if events:
-            info.details = [*info.details, ("Events", _events(events))]
         if info.kind != self.kind:
             kept = [pair for pair in info.details if pair[0] != "Optimizer"]
             info.details = [*kept, *self._updated_by()]
@@ -193,7 +190,7 @@ def shape_of(tensor: torch.Tensor) -> str:
         return dtype
 
 
-def _events(events: str) -> str:
+def events_in_words(events: str) -> str:
     """Letters to words: ``2 x forward, backward, step``."""
     words = {"F": "forward", "B": "backward", "S": "step"}
     parts: list[tuple[str, int]] = []

@@ -20,6 +20,7 @@ from tfdbg_cli.engines.kit.life import RunLife
 from tfdbg_cli.engines.kit.program import Program
 from tfdbg_cli.engines.kit.sites import call_site, user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
+from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modules.dump import ModulesDump
 from tfdbg_cli.engines.torch.private import NAMES, STEPPED, is_tracing, quiet, unobserved
 from tfdbg_cli.engines.torch.record.assembly import RunDump
@@ -28,7 +29,13 @@ from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 from tfdbg_cli.engines.torch.record.run_recorder import Names
 from tfdbg_cli.engines.torch.record.timing import TimingLevel
 from tfdbg_cli.engines.torch.runs.capture_policy import TorchCapturePolicy
-from tfdbg_cli.engines.torch.runs.description import BLOCK, INFERENCE, TRAINING, Description
+from tfdbg_cli.engines.torch.runs.description import (
+    BLOCK,
+    INFERENCE,
+    TRAINING,
+    Description,
+    events_in_words,
+)
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.forwards import Forwards
 from tfdbg_cli.engines.torch.runs.patches import Optimizers, Patches, Visitor
@@ -61,6 +68,8 @@ class TorchRun(OpenRun):
     """A run that is open.
 
     Attributes:
+        closes_on: the event at whose end it closes; empty: none does, as it is a block.
+        events: those so far, as letters.
         forwards: the calls of modules that it began with; ``None``: it is not known by those.
         only_evaluated: every module call so far was one of a module in evaluation mode.
         stepped: the optimizers that have made a step in it.
@@ -68,9 +77,12 @@ class TorchRun(OpenRun):
     """
 
     description: Description
+    watcher: TorchLevel | None
 
-    def __init__(self, kind: str, closes_on: str, description: Description) -> None:
-        super().__init__(kind, closes_on, description)
+    def __init__(self, description: Description, closes_on: str = "") -> None:
+        super().__init__(description)
+        self.closes_on = closes_on
+        self.events = ""
         self.forwards: Forwards | None = None
         self.only_evaluated = False
         self.stepped: list[int] = []
@@ -100,6 +112,11 @@ class Lifecycle(RunLife[TorchRun]):
         super().__init__(program, policy)
 
     # What is special about PyTorch.
+
+    @property
+    def watcher(self) -> TorchLevel | None:
+        """What looks at the run that is open."""
+        return self._run.watcher if self._run is not None else None
 
     def is_framework_error(self, error: BaseException) -> bool:
         """Whether it is one of PyTorch's."""
@@ -192,6 +209,8 @@ class Lifecycle(RunLife[TorchRun]):
         """Say what is missing of a run that was asked for too late, and how ops are redone."""
         if isinstance(dump, RunDump | ModulesDump):
             dump.redo = redo_of(dump, dump.ops)
+        if run.events:
+            info.details = [*info.details, ("Events", events_in_words(run.events))]
         stepped = [each for each in self.optimizers if id(each) in run.stepped]
         if missing := without_gradient(stepped, self.names):
             info.details = [*info.details, ("No gradient", missing)]
@@ -228,7 +247,7 @@ class Lifecycle(RunLife[TorchRun]):
         description = Description(
             kind, self.count(kind), frame, module, args, kwargs or {}, title, self.optimizers
         )
-        self.open_run(TorchRun(kind, closes_on, description))
+        self.open_run(TorchRun(description, closes_on))
 
     # An update that is written by hand, after a backward pass.
 

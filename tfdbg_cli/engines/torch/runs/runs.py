@@ -20,10 +20,10 @@ import torch
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.engines.kit.contain import contained
-from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.sites import user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
-from tfdbg_cli.engines.torch.around.surrounding import Around, Given
+from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
+from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modules.level import ModulesLevel
 from tfdbg_cli.engines.torch.private import children_of, current_node, parameters_of
 from tfdbg_cli.engines.torch.record.capture_levels import RecordingLevel
@@ -119,7 +119,9 @@ class Runs(Lifecycle):
             return None
         return self._around_outermost(module, args, kwargs, given)
 
-    def _around_inner(self, watcher: CaptureLevel, module: torch.nn.Module, given: Given) -> Around:
+    def _around_inner(
+        self, watcher: TorchLevel, module: torch.nn.Module, given: Invocation
+    ) -> Around:
         if not self._module_depth and not self._backward_depth:
             self._note("F")  # called by an optimizer
         _, (_, *args), kwargs = given
@@ -137,7 +139,7 @@ class Runs(Lifecycle):
         return output
 
     def _around_outermost(
-        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any, given: Given
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any, given: Invocation
     ) -> Around:
         frame = user_frame(sys._getframe(1))
         self._root_called(module, args, kwargs, frame)
@@ -353,7 +355,7 @@ class Runs(Lifecycle):
         self._settle_steps()
         if self._run is not None:
             self.close_run(frame=frame)
-        self._open(kind, "X", frame, title=title)
+        self._open(kind, "", frame, title=title)
         try:
             yield
         except (Exception, KeyboardInterrupt) as error:
@@ -509,7 +511,7 @@ class Runs(Lifecycle):
     # Small things.
 
     def _is_block(self) -> bool:
-        return self._run is not None and self._run.closes_on == "X"
+        return self._run is not None and not self._run.closes_on
 
     def _look(self, done: Callable[..., None], *arguments: Any) -> None:
         """Something is done; what the watcher then does opens and closes no run."""
@@ -566,7 +568,7 @@ class Runs(Lifecycle):
             self.close_run()
 
 
-def _within(context: contextlib.AbstractContextManager[Any], given: Given) -> Around:
+def _within(context: contextlib.AbstractContextManager[Any], given: Invocation) -> Around:
     with context:
         return (yield given)
 

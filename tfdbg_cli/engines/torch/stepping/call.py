@@ -202,9 +202,10 @@ class SteppedCall:
         if not self._is_left_alone:
             self._watch_program()
         open_again = runs.set_aside()
-        run = TorchRun(BLOCK, "X", self._description)
+        run = TorchRun(self._description)
         run.is_call = True
-        run.watcher = contain(self._watcher, runs.give_up)
+        run.watcher = self._watcher
+        contain(run.watcher, runs.give_up)
         self._place = RunPosition(run)
 
         def go_back() -> None:
@@ -250,7 +251,7 @@ class SteppedCall:
         if dump is not None:
             info = description.info()
             info.engine = "torch"
-            description.end(info, watcher, None, None, "")
+            description.end(info, watcher, None, None)
             description.take_feeds(info, dump)
             dump.set_run_info(info)
         return capture

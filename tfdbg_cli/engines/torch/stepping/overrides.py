@@ -10,7 +10,7 @@ import torch
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.engines.torch.private import storage_key
-from tfdbg_cli.engines.torch.record.holding import Held, Holder
+from tfdbg_cli.engines.torch.record.holding import HeldValue, Holder
 from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
 from tfdbg_cli.engines.torch.stepping.values import copied, fitted, flat, overwrite, replaced
 
@@ -38,7 +38,7 @@ class Overrides:
     def __init__(self, holder: Holder) -> None:
         self.values: dict[str, torch.Tensor] = {}
         self._holder = holder
-        self._real: dict[str, Held | None] = {}
+        self._real: dict[str, HeldValue | None] = {}
         self.originals: dict[str, torch.Tensor] = {}
         self.effective: set[str] = set()
 
@@ -85,7 +85,7 @@ class Overrides:
         self._real.setdefault(leaf.name, leaf.held)
         leaf.held = self._holder.hold(value, 0)
 
-    def real(self, leaf: OpOutput) -> Held | None:
+    def real(self, leaf: OpOutput) -> HeldValue | None:
         """The program's value of a leaf, as far as it is held."""
         return self._real.get(leaf.name, leaf.held)
 

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from tfdbg_cli.engines.base import Watch
-from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.around.surrounding import Around
+from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.names.contexts import ThreadState
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
 from tfdbg_cli.engines.torch.private import current_node, training_codes
@@ -43,7 +43,7 @@ def _blank() -> RunRecorder:
     return RunRecorder(Watch())
 
 
-class BlindLevel(CaptureLevel):
+class BlindLevel(TorchLevel):
     """Records no op. Compiled code runs as it was written, so that modules in it are called.
 
     Attributes:

@@ -56,7 +56,7 @@ class Composite:
         return "; ".join(filter(None, [self.said, inner]))
 
 
-class _Jagged(Composite):
+class _JaggedTensor(Composite):
     """A nested tensor: the parts one after the other, and where each begins and ends.
 
     Args:
@@ -104,7 +104,7 @@ def _taken_apart(tensor: torch.Tensor, depth: int) -> Composite | None:
         parts = [found[name] for name in JAGGED if name in found]
         if len(parts) < 2 or any(_taken_apart(each, depth + 1) is not None for each in parts):
             return Composite((), problem=_keeps(tensor))
-        return _Jagged(parts, getattr(tensor, RAGGED, 1) - 1)
+        return _JaggedTensor(parts, getattr(tensor, RAGGED, 1) - 1)
     inner = inner_of(tensor, depth)
     if inner is None and has_memory(tensor):
         with undispatched():  # the class adds to what a tensor is

@@ -13,7 +13,7 @@ from tfdbg_cli.ui.screen.view import View
 __all__ = ["Pointer"]
 
 
-class _Held(NamedTuple):
+class _Thumb(NamedTuple):
     """The thumb of a scroll bar that was taken hold of: whose, the top row, and which of it."""
 
     view: View
@@ -33,7 +33,7 @@ class Pointer:
         self._app = app
         self._actions = actions
         self._state = app.state
-        self._held: _Held | None = None
+        self._held: _Thumb | None = None
         # The element of a map that was taken hold of.
         self._grabbed: tuple[int, ...] | None = None
 
@@ -97,7 +97,7 @@ class Pointer:
         elif row >= first + length:
             view.scroll(max(view.rows - 1, 1))
         else:
-            self._held = _Held(view, first_row, row - first)
+            self._held = _Thumb(view, first_row, row - first)
             return
         view.table.follow()
 

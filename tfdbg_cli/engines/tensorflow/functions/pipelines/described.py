@@ -99,7 +99,7 @@ def explain(described: RunDraft, iterators: Iterators, library: Library) -> str:
             filter(None, map(iterators.dataset, _handles(node, nodes, described.handles))), None
         )
         if dataset is not None:
-            return _Explaining(described, node, datum, dataset).explain(library)
+            return _PipelineSteps(described, node, datum, dataset).explain(library)
     return ""
 
 
@@ -116,7 +116,7 @@ def _handles(node: Node, nodes: Mapping[str, Node], handles: Mapping[str, Any]) 
                 pending.append(source)
 
 
-class _Explaining:
+class _PipelineSteps:
     """Adds to a run what a pipeline has made.
 
     Args:

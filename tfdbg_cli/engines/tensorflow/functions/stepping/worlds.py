@@ -13,7 +13,7 @@ from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.engines.kit.replayed import StepData
 from tfdbg_cli.engines.tensorflow.functions.again import make_before
 from tfdbg_cli.engines.tensorflow.functions.definitions import plain_text
-from tfdbg_cli.engines.tensorflow.functions.held import HeldTensor, Seen, values_of
+from tfdbg_cli.engines.tensorflow.functions.held import BodyTensor, HeldTensor, values_of
 from tfdbg_cli.engines.tensorflow.functions.inlined import InlinedNames, Path
 from tfdbg_cli.engines.tensorflow.functions.level import failing_node
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, find_function, lent
@@ -188,7 +188,7 @@ class Worlds:
         at = self._layout.place.get(name)
         return at is not None and self._layout.units[at].keeps
 
-    def _before(self, replay: Replay, arguments: Sequence[Any], failed_at: int) -> list[Seen]:
+    def _before(self, replay: Replay, arguments: Sequence[Any], failed_at: int) -> list[BodyTensor]:
         """What a call that fails has made before."""
         if failed_at >= len(self._layout.units):
             return []
@@ -203,7 +203,7 @@ class Worlds:
                 return []
             return list(values_of(twin.layout, made, arguments))
 
-    def _as_data(self, seen: Iterable[Seen], held: set[_Node]) -> Iterable[Datum]:
+    def _as_data(self, seen: Iterable[BodyTensor], held: set[_Node]) -> Iterable[Datum]:
         names = self._call.inlined.names
         for each in seen:
             name = names.get(each.path, {}).get(each.node, "")

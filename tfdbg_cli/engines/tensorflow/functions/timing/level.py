@@ -26,7 +26,7 @@ from tfdbg_cli.engines.tensorflow.functions.private import (
     mark_trace,
     profiler_session,
 )
-from tfdbg_cli.engines.tensorflow.functions.timing.trace import MARK, Executed, ProfilerTrace
+from tfdbg_cli.engines.tensorflow.functions.timing.trace import MARK, KernelRun, ProfilerTrace
 
 __all__ = ["TimedLevel"]
 
@@ -115,7 +115,7 @@ def _profile(raw: bytes, graph: Graph, describing: RunDescriber) -> Profile:
 
 def _timed(
     raw: bytes, graph: Graph, describing: RunDescriber
-) -> Iterator[tuple[Executed, str, str]]:
+) -> Iterator[tuple[KernelRun, str, str]]:
     """What was executed, each with the node and its op type."""
     trace, calls = ProfilerTrace(raw), describing.calls
     called = [(plain_text(function_name(call.event.function)), call) for call in calls]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.engines.tensorflow.functions.private import trace_of
 
-__all__ = ["MARK", "Executed", "ProfilerTrace"]
+__all__ = ["MARK", "KernelRun", "ProfilerTrace"]
 
 #: Shows which thread is the program's.
 MARK = "tfdbg_run"
@@ -15,7 +15,7 @@ MARK = "tfdbg_run"
 _MARKS = frozenset({"_Arg", "_Retval", "_SOURCE", "_SINK", "_DeviceArg", "_DeviceRetval"})
 
 
-class Executed(NamedTuple):
+class KernelRun(NamedTuple):
     """A kernel that was executed.
 
     Attributes:
@@ -45,7 +45,7 @@ class ProfilerTrace:
             None,
         )
 
-    def executions(self) -> Iterator[tuple[str, bool, list[Executed]]]:
+    def executions(self) -> Iterator[tuple[str, bool, list[KernelRun]]]:
         """What the program's thread has executed: op or function, and the kernels."""
         mine = [event for event in self._events if _thread(event) == self._thread]
         for event in mine:
@@ -59,7 +59,7 @@ class ProfilerTrace:
             runs = [e for e in inside if _thread(e) == self._thread and e.name.endswith("::Run")]
             yield op, False, [self._executed(runs[0] if runs else event, op, op)]
 
-    def _kernels(self, call: Any, inside: Sequence[Any]) -> Iterator[Executed]:
+    def _kernels(self, call: Any, inside: Sequence[Any]) -> Iterator[KernelRun]:
         """The kernels of a function that is called."""
         own = {
             event.args["id"]
@@ -83,10 +83,10 @@ class ProfilerTrace:
             if is_own or node == call.args["eager_op"]:
                 yield self._executed(event, node, kernel)
 
-    def _executed(self, event: Any, node: str, kernel: str) -> Executed:
+    def _executed(self, event: Any, node: str, kernel: str) -> KernelRun:
         device = self._devices.get(event.device_id)
         start, time = event.timestamp_ps / 1e6, event.duration_ps / 1e6
-        return Executed(node, kernel, start, time, str(device.name) if device else "")
+        return KernelRun(node, kernel, start, time, str(device.name) if device else "")
 
 
 def _thread(event: Any) -> tuple[int, int]:

@@ -18,8 +18,8 @@ __all__ = [
     "SENT",
     "BodyLineage",
     "BodyPlace",
+    "ExecutedNode",
     "LineageLeaf",
-    "Made",
     "place_of",
 ]
 
@@ -57,7 +57,7 @@ class BodyPlace(NamedTuple):
     calls: tuple[tuple[str, Any], ...]
 
 
-class Made(NamedTuple):
+class ExecutedNode(NamedTuple):
     """A node of the graph that ran."""
 
     op: str
@@ -88,7 +88,7 @@ class BodyLineage:
         self._users: dict[str, Inner | None] = {}
         self._sent: dict[str, str] = {}
         #: The nodes of the graph that ran, by the runtime's names.
-        self.nodes: dict[str, Made] = {}
+        self.nodes: dict[str, ExecutedNode] = {}
         for data in graphs:
             self._read(graph_pb2.GraphDef.FromString(bytes(data)))
         #: The bodies that the graph holds, by prefix.
@@ -122,7 +122,7 @@ class BodyLineage:
                     self._sent[key] = node.name
                 else:
                     inputs = ((f"\0{key}", 0),)
-            self.nodes[node.name] = Made(node.op, inputs, node.attr)
+            self.nodes[node.name] = ExecutedNode(node.op, inputs, node.attr)
 
     def user(self, name: str) -> Inner | None:
         """The user's operation behind a name of the runtime's."""

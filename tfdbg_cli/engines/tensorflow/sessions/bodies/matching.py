@@ -12,8 +12,8 @@ from tfdbg_cli.engines.tensorflow.sessions.bodies.lineage import (
     LONGEST_CHAIN,
     BodyLineage,
     BodyPlace,
+    ExecutedNode,
     LineageLeaf,
-    Made,
     place_of,
 )
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner, kind_of
@@ -119,7 +119,7 @@ class NodeMatcher:
         name = self._lineage.present.get(leaf.name)
         return name is not None and not self.matches(name)
 
-    def _is_known_change(self, node: Made, user: Inner) -> bool:
+    def _is_known_change(self, node: ExecutedNode, user: Inner) -> bool:
         """Whether the optimizer gives a node another type without changing what it computes."""
         lineage = self._lineage
         before, now = user.op.type, node.op
@@ -329,11 +329,11 @@ def _plain_type(op_type: str) -> str:
     return op_type
 
 
-def _constant(node: Made) -> Any:
+def _constant(node: ExecutedNode) -> Any:
     return tensor_util.MakeNdarray(node.attributes["value"].tensor)
 
 
-def _same_value(node: Made, op: Any) -> bool:
+def _same_value(node: ExecutedNode, op: Any) -> bool:
     before = op.get_attr("value")
     now: Mapping[str, Any] = node.attributes
     if "value" not in now:

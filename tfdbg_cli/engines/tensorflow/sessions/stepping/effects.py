@@ -68,7 +68,7 @@ class Effect(NamedTuple):
     draws: tuple[str, ...] = ()
 
 
-class _Inside(NamedTuple):
+class _BodyEffects(NamedTuple):
     writes: bool
     keeps: str
     draws: tuple[str, ...]
@@ -122,7 +122,7 @@ class Effects:
             keeps = _keeps(op)
         return Effect(frozenset(reads), frozenset(writes), frozenset(shares), keeps, draws)
 
-    def _inside(self, call: Any) -> _Inside:
+    def _inside(self, call: Any) -> _BodyEffects:
         """What the bodies of a call do."""
         writes, keeps, draws = False, "", []
         for op in self._functions.operations([call]):
@@ -138,7 +138,7 @@ class Effects:
                 draws.append(f"{call.name}/…/{op.name}")
             elif why and why != "print":
                 keeps = why
-        return _Inside(writes, keeps, tuple(draws))
+        return _BodyEffects(writes, keeps, tuple(draws))
 
 
 def is_handle(tensor: Any) -> bool:

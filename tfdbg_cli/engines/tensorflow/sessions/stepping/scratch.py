@@ -51,7 +51,7 @@ class Result(NamedTuple):
     error: BaseException | None
 
 
-class Given(NamedTuple):
+class Override(NamedTuple):
     """An override.
 
     Attributes:
@@ -193,7 +193,7 @@ class Scratch:
             op, slot = edge
             tensor = op.outputs[slot]
             name = self._placeholder(tensor.dtype.base_dtype, value, tensor.shape)
-            self._sources[name] = Given(edge) if is_override else tensor
+            self._sources[name] = Override(edge) if is_override else tensor
             if not self._layout.certain(op, slot):
                 name = self._gate(edge, name, is_override)
             self._given[key] = name
@@ -347,7 +347,7 @@ class Scratch:
         """
         values: dict[str, Any] = {}
         for name, source in self._sources.items():
-            if isinstance(source, Given):
+            if isinstance(source, Override):
                 values[name] = change.values[source.edge]
                 continue
             is_tensor = hasattr(source, "value_index")
