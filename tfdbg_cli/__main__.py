@@ -25,6 +25,7 @@ from tfdbg_cli.front.options import WRONG_USE
 
 if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger.debugger import Debugger
+    from tfdbg_cli.sessions.sending.sending import Sending
 
 __all__ = ["main"]
 
@@ -60,8 +61,17 @@ def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger
         check=check,
         post_mortem=options.post_mortem,
         log=options.log if place is None or place.rank == options.rank else None,
+        sending=_sending(options) if place is None or place.rank == options.rank else None,
         owns_stdin=not wants_program or options.model is not None,
     )
+
+
+def _sending(options: argparse.Namespace) -> Sending | None:
+    if not options.send_to:
+        return None
+    from tfdbg_cli.sessions.sending.sending import Sending
+
+    return Sending(options.send_to)
 
 
 def _before_the_program(line: CommandLine, debugger: Debugger) -> None:
@@ -192,8 +202,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.report is not None and not wants_program:
             hint = "At a dump, write -c 'report FILE.html'."
             raise UserError("--report is about the runs of a program.", hint)
-        if options.log is not None and not wants_program:
-            raise UserError("--log is about the runs of a program.")
+        for option in ("log", "send_to"):
+            if getattr(options, option) is not None and not wants_program:
+                name = option.replace("_", "-")
+                raise UserError(f"--{name} is about the runs of a program.")
         check_names(options)
         others = ("attach", "scan", "compare", "mcp", "new-engine")
         if line.script in others and not os.path.exists(line.script):

@@ -225,6 +225,9 @@ async def test_attached_programs_run_on(folder):
             assert "p.py" in found["untrusted_text"]["program"]
             assert (await ask("run_until", max_runs=2))["at"] == "end"
             assert "isn't here" in str(await _fails(ask.page("s1/stdout/0")))
+            assert "<html" in (await ask.page("s1/report/0"))["untrusted_text"]
+            map_of_y = await ask.client.call_tool("tensor", {"name": "y:0", "picture": True})
+            assert map_of_y.content[-1].type == "image"
             await ask("stop")
             assert job.poll() is None
     finally:

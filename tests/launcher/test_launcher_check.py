@@ -53,10 +53,12 @@ def test_the_first_hit_ends_the_program(runner, program):
     assert done.status == 3
     assert done.stdout == "".join(f"step {step}\n" for step in range(4))
     lines = done.stderr.splitlines()
-    assert lines[0] == "It began in [Log] y:0  float32 [2]  1 -inf of 2"
-    assert lines[1].startswith("Why:   the logarithm of 0")
+    said = "y:0 in run #4: 1 fetch (y:0); 1 feed (x:0): the logarithm of 0 at [1]"
+    assert lines[0].endswith(f".py:6: has_inf_or_nan: {said}")
+    assert lines[1] == "It began in [Log] y:0  float32 [2]  1 -inf of 2"
+    assert lines[2].startswith("Why:   the logarithm of 0")
     line = PROGRAM.splitlines().index('y = tf.log(x, name="y")') + 1
-    assert f"train.py:{line}" in lines[3]
+    assert f"train.py:{line}" in lines[4]
     told = re.search(r"check failed: has_inf_or_nan: y:0 in run #4.*--dump-dir (\S+)$", lines[-1])
     assert told, lines[-1]
     pages = Path(__file__).parents[2] / "docs" / "ci.md"

@@ -83,7 +83,7 @@ def test_a_script_called_attach(runner):
 
 def test_help_and_version_import_nothing_heavy(runner):
     heavy = ("numpy", "urwid", "prompt_toolkit", "platformdirs")
-    for option, expected in (("--help", "examples:\n"), ("--version", "tfdbg_cli 0.")):
+    for option, expected in (("--help", "examples:\n"), ("--version", "tfdbg_cli 1.")):
         done = runner.python(
             "-c",
             "import sys, tfdbg_cli.__main__ as m\n"

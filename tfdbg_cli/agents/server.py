@@ -352,7 +352,7 @@ class _Tools(Desk):
     async def _picture(self, answer: CallToolResult, session: str, command: str) -> None:
         """Add the PNG that a command line writes: one that was allowed, up to its file."""
         found = self.session(session)
-        data = await self._in_turn(found, lambda: found.picture(command))
+        data = await self._in_turn(found, lambda: found.written(command, "picture.png"))
         text = base64.b64encode(data).decode()
         answer.content.append(ImageContent(type="image", data=text, mime_type="image/png"))
 
@@ -415,13 +415,10 @@ class _Tools(Desk):
         """The report of this run (HTML): one page of it, as JSON."""
         try:
             found = self.session(session)
-            if not found.folder:
-                raise UserError("A report of an attached program can't be brought here.")
-            path = Path(found.folder, "report.html")
-            if not page:
-                path.unlink(missing_ok=True)
-                await self._in_turn(found, lambda: found.run(f"report {quoted(str(path))}"))
-            data = path.read_bytes()
+            if page:
+                data = Path(found.folder, "report.html").read_bytes()
+            else:
+                data = await self._in_turn(found, lambda: found.written("report", "report.html"))
         except (UserError, OSError) as error:
             raise ResourceError(str(error)) from None
         text = data[page * _PAGE_BYTES : (page + 1) * _PAGE_BYTES].decode("utf-8", "replace")

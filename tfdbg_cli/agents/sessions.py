@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tfdbg_cli.commands.reply import Reply
 from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.common.temporary import make_folder, remove_folder
 from tfdbg_cli.net.address import Address, parse_address
@@ -59,15 +59,15 @@ class Session:
         name: what clients call it.
         connection: to its process.
         process: that this server has started; ``None``: it was attached to.
-        folder: for its socket and its output; empty: it has none.
+        folder: for its socket and its output, and for what commands write.
     """
 
     def __init__(
         self,
         name: str,
         connection: Connection,
+        folder: str,
         process: subprocess.Popen[bytes] | None = None,
-        folder: str = "",
     ) -> None:
         self.name = name
         self.connection = connection
@@ -163,28 +163,31 @@ class Session:
         Raises:
             UserError: the output of this program isn't kept here.
         """
-        if not self.folder:
+        if self.process is None:
             raise UserError("The output of an attached program isn't here.")
         with open(os.path.join(self.folder, stream), "rb") as file:
             total = file.seek(0, os.SEEK_END)
             file.seek(max(total + first, 0) if first < 0 else min(first, total))
             return file.read(size).decode("utf-8", "replace"), total
 
-    def picture(self, command: str) -> bytes:
-        """A PNG that a command line writes into the session's own folder.
+    def written(self, command: str, name: str) -> bytes:
+        """What a command line writes to a file in the session's own folder.
 
         Args:
             command: up to the name of the file.
+            name: of the file.
 
         Raises:
-            UserError: it can't be brought here, or the command is in error.
+            UserError: the command is in error, or the program can't write there, as an attached
+                one on another machine can't.
         """
-        if not self.folder:
-            raise UserError("A picture of an attached program can't be brought here.")
-        path = Path(self.folder, "picture.png")
+        path = Path(self.folder, name)
         path.unlink(missing_ok=True)
         self.run(f"{command} {quoted(str(path))}")
-        return path.read_bytes()
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise UserError(f"It can't be brought here: {one_line(error)}.") from None
 
     def kill(self) -> None:
         """End a program that was started here at once."""
@@ -199,8 +202,7 @@ class Session:
         self.connection.close()
         if self.process is not None:
             _end(self.process)
-        if self.folder:
-            remove_folder(self.folder)
+        remove_folder(self.folder)
 
 
 def attached(name: str, address: str, *, take_over: bool = False) -> Session:
@@ -212,9 +214,10 @@ def attached(name: str, address: str, *, take_over: bool = False) -> Session:
     where = parse_address(address)
     token = find_token(where)
     try:
-        return Session(name, Connection(where, token, take_over=take_over))
+        connection = Connection(where, token, take_over=take_over)
     except UserError as error:
         raise RefusedError(error.message, error.hint) from None
+    return Session(name, connection, make_folder())
 
 
 def started(
@@ -248,7 +251,7 @@ def started(
         # -u: what it has printed before a stop can be read at the stop.
         debugger = [python or sys.executable, "-u", "-m", "tfdbg_cli", "--listen", str(address)]
         process = _process(folder, [*debugger, *arguments], cwd, env)
-        return Session(name, _connection(address, process, folder), process, folder)
+        return Session(name, _connection(address, process, folder), folder, process)
     except BaseException:
         if process is not None:
             _end(process)

@@ -225,6 +225,12 @@ def make_parser() -> tuple[OptionParser, dict[str, bool]]:
             metavar="FILE",
             help="append a line of JSON for each of these stops",
         ),
+        add(
+            "--send-to",
+            metavar="NAME[:PLACE][,...]",
+            help="send the verdict, a report and the numbers over runs of each of these stops to"
+            " the open run of wandb or mlflow, or to tensorboard:DIR",
+        ),
     ]
     add = parser.add_argument_group("in jobs: a check that ends the program").add_argument
     actions += [

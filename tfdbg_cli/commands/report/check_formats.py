@@ -34,8 +34,7 @@ class CheckResult(NamedTuple):
 
 def _text(checked: CheckResult) -> str:
     return "".join(
-        f"check failed: {each.headline}.\n" + "".join(f"{line}\n" for line in each.story)
-        for each in checked.findings
+        "".join(f"{line}\n" for line in (each.first_line, *each.story)) for each in checked.findings
     )
 
 

@@ -126,6 +126,13 @@ class Finding:
         at = f" at {self.place}" if self.place else ""
         return f"{self.filter}: {self.tensor or 'a tensor'} in {self.run}{at}"
 
+    @property
+    def first_line(self) -> str:
+        """``train.py:12: filter: tensor in run: reason``, as compilers tell errors."""
+        why = f": {self.reason['text']}" if self.reason else ""
+        said = f"{self.filter}: {self.tensor or 'a tensor'} in {self.run}{why}"
+        return f"{self.place}: {said}" if self.place else said
+
     def annotation(self, environment: Mapping[str, str]) -> str:
         """The line that GitHub's runners show beside the source.
 

@@ -29,7 +29,7 @@ from tfdbg_cli.common.documents import (
 )
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.common.traits import all_traits
-from tfdbg_cli.dumps.series.event_files import write_scalars
+from tfdbg_cli.dumps.series.event_files import write_events
 from tfdbg_cli.dumps.series.points import CAPACITY, Points, Series
 from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
 from tfdbg_cli.tensors.sparkline import sparkline
@@ -236,7 +236,7 @@ def _plot(context: Context, arguments: argparse.Namespace) -> Result:
         path = save_series(arguments.save, points, tracks.marks, is_log=arguments.log)
         return Toast(f"{len(points)} number(s) over runs saved to {path}", "success")
     if arguments.tensorboard:
-        file = write_scalars(arguments.tensorboard, points)
+        file = write_events(arguments.tensorboard, points)
         return Toast(f"{len(points)} scalar(s) written to {file}", "success")
     if not arguments.runs:
         runs = _extent(points.values())

@@ -1,4 +1,4 @@
-"""Event files of TensorBoard: records with checksums, each an Event with a scalar."""
+"""Event files of TensorBoard: records with checksums, each an Event with a scalar or a text."""
 
 from __future__ import annotations
 
@@ -14,23 +14,31 @@ from tfdbg_cli.dumps.files import make_folder, write_file
 from tfdbg_cli.dumps.proto import wire
 from tfdbg_cli.dumps.series.points import Points
 
-__all__ = ["write_scalars"]
+__all__ = ["write_events"]
 
 # Field numbers as in ``tensorflow/core/util/event.proto`` and ``framework/summary.proto``.
 _WALL_TIME, _STEP, _FILE_VERSION, _SUMMARY = 1, 2, 3, 5
 _VALUE = 1
-_TAG, _SIMPLE_VALUE = 1, 2
+_TAG, _SIMPLE_VALUE, _TENSOR, _METADATA = 1, 2, 8, 9
+_DTYPE, _STRING_VALUE, _STRING = 1, 8, 7
+# The text plug-in's name: ``SummaryMetadata.plugin_data.plugin_name``.
+_TEXT = wire.put_bytes(1, wire.put_text(1, "text"))
 
 _POLYNOMIAL = 0x82F63B78  # CRC-32C, reflected
 _MASK = 0xA282EAD8
 
 
-def write_scalars(folder: str | os.PathLike[str], series: Mapping[str, Points]) -> Path:
+def write_events(
+    folder: str | os.PathLike[str],
+    series: Mapping[str, Points],
+    texts: Mapping[str, tuple[int, str]] | None = None,
+) -> Path:
     """Write series as scalars that TensorBoard shows, to a new file of its own.
 
     Args:
         folder: that TensorBoard is given, or one below it; made if there is none.
         series: tag -> its numbers; the runs are the steps.
+        texts: tag -> a step and a text in Markdown.
 
     Returns:
         The file.
@@ -46,23 +54,30 @@ def write_scalars(folder: str | os.PathLike[str], series: Mapping[str, Points]) 
     while path.exists():
         number += 1
         path = made / f"{stem}.{number}"
-    write_file(path, [b"".join(_records(series))])
+    write_file(path, [b"".join(_records(series, texts or {}))])
     return path
 
 
-def _records(series: Mapping[str, Points]) -> Iterator[bytes]:
+def _records(series: Mapping[str, Points], texts: Mapping[str, tuple[int, str]]) -> Iterator[bytes]:
     yield _record(
         wire.put_double(_WALL_TIME, time.time()) + wire.put_text(_FILE_VERSION, "brain.Event:2")
     )
     for tag, points in series.items():
-        name = wire.put_text(_TAG, tag)
-        for run, moment, value in zip(*(each.tolist() for each in points), strict=True):
-            scalar = wire.put_bytes(_VALUE, name + wire.put_float(_SIMPLE_VALUE, _float32(value)))
-            yield _record(
-                wire.put_double(_WALL_TIME, moment)
-                + wire.put_varint(_STEP, run)
-                + wire.put_bytes(_SUMMARY, scalar)
-            )
+        for run, moment, number in zip(*(each.tolist() for each in points), strict=True):
+            yield _event(tag, run, moment, wire.put_float(_SIMPLE_VALUE, _float32(number)))
+    for tag, (run, text) in texts.items():
+        tensor = wire.put_varint(_DTYPE, _STRING) + wire.put_text(_STRING_VALUE, text)
+        value = wire.put_bytes(_TENSOR, tensor) + wire.put_bytes(_METADATA, _TEXT)
+        yield _event(tag, run, time.time(), value)
+
+
+def _event(tag: str, run: int, moment: float, value: bytes) -> bytes:
+    summary = wire.put_bytes(_VALUE, wire.put_text(_TAG, tag) + value)
+    return _record(
+        wire.put_double(_WALL_TIME, moment)
+        + wire.put_varint(_STEP, run)
+        + wire.put_bytes(_SUMMARY, summary)
+    )
 
 
 def _float32(value: float) -> float:

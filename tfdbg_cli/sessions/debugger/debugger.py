@@ -18,7 +18,7 @@ from tfdbg_cli.commands.reply import Leave
 from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History, default_history_path
-from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter import signal_gate
 from tfdbg_cli.common.interpreter.program_signals import pass_on, with_program_signals
 from tfdbg_cli.common.settings import Settings, default_config_path
@@ -33,7 +33,7 @@ from tfdbg_cli.sessions.debugger.gate import Gate, GateOptions
 from tfdbg_cli.sessions.debugger.last_run import LastRun
 from tfdbg_cli.sessions.debugger.precision_gate import PrecisionGate, PrecisionOptions
 from tfdbg_cli.sessions.debugger.reports import Reports
-from tfdbg_cli.sessions.debugger.stop_log import StopLog
+from tfdbg_cli.sessions.debugger.stop_log import StopLog, stop_record
 from tfdbg_cli.sessions.debugger.storage import DumpStore
 from tfdbg_cli.sessions.debugger.waiting import Waiting
 from tfdbg_cli.sessions.ranks.group import RankGroup
@@ -43,6 +43,7 @@ from tfdbg_cli.ui.base import CommandQueue, UserInterface
 from tfdbg_cli.ui.choose import make_ui
 
 if TYPE_CHECKING:
+    from tfdbg_cli.sessions.sending.sending import Sending
     from tfdbg_cli.ui.remote.host import RemoteUI
 
 __all__ = ["Debugger"]
@@ -69,6 +70,7 @@ class Debugger:
         digest: dumps that stay have hashes and statistics of the tensors, and no values.
         report: where to write a report at each stop of ``run -f`` and each run that fails.
         log: the file that gets a line of JSON for each of these stops.
+        sending: sends a message at each of them.
         check: nobody is asked at a stop: a tensor that passes a filter ends the program.
         post_mortem: no run stops; the last one is shown if the program ends with an error.
         place: which of the ranks of a distributed program this is; ``None``: it is no such program,
@@ -114,11 +116,13 @@ class Debugger:
         report: str | None = None,
         check: GateOptions | PrecisionOptions | None = None,
         log: str | None = None,
+        sending: Sending | None = None,
         post_mortem: bool = False,
         owns_stdin: bool = False,
     ) -> None:
         self._reports = Reports(report) if report else None
         self._log = StopLog(log) if log else None
+        self._sending = sending
         self.settings = Settings(Path(config_path) if config_path else default_config_path())
         signal_gate.install()
         #: Before the program has redirected them.
@@ -192,7 +196,7 @@ class Debugger:
         )
         if self.ranks.is_silent:
             self.queue = CommandQueue(batch=self.queue.batch)  # the leader runs the commands
-            self._reports = self._log = None
+            self._reports = self._log = self._sending = None
 
     def meet(self, adapter: Adapter) -> None:
         """Find the other ranks, once the framework has.
@@ -372,8 +376,8 @@ class Debugger:
             folder = self.store.folder_of(dump) if dump is not None else ""
             if is_event and self._reports is not None:
                 self._reports.write(context, initial_command)
-            if (is_event or context.mode == "post-mortem") and self._log is not None:
-                self._log.write(context, title, initial_command, folder)
+            if is_event or context.mode == "post-mortem":
+                self._tell_others(context, title, initial_command, folder)
             if self.gate is not None:
                 self.store.keep = self.store.keep and not folder  # the first one is enough
                 prompt = self.gate.prompt(context, initial_command)
@@ -389,6 +393,20 @@ class Debugger:
         finally:
             halt_measurements()  # nothing goes on behind the program's back
         return leave.action
+
+    def _tell_others(self, context: Context, title: str, command: str, folder: str) -> None:
+        if self._log is None and self._sending is None:
+            return
+        try:
+            record = stop_record(context, title, command, folder)
+        except Exception as error:
+            pass_on(error)
+            tell(f"nothing is logged of this stop: {one_line(error)}")
+            return
+        if self._log is not None:
+            self._log.write(record)
+        if self._sending is not None:
+            self._sending.stop(context, record, self.tracks)
 
     def choose(self, action: Any, next_run: int) -> None:
         """Take over what a stop decided.
@@ -422,6 +440,8 @@ class Debugger:
                 self.gate.finish(self.run_count)
             except UserError as error:
                 tell(str(error))
+        if self._sending is not None:
+            self._sending.end(self.tracks)
         if self._ui is not None:
             with contextlib.suppress(OSError):  # a full disk, a terminal that is gone
                 self._ui.close()

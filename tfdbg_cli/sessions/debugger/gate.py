@@ -152,7 +152,10 @@ class Gate:
         if os.environ.get("GITHUB_ACTIONS") == "true":
             story.append(finding.annotation(os.environ))
         kept = f" The dump is kept: tfdbg --dump-dir {dump}" if dump else ""
-        tell(f"check failed: {finding.headline}.{kept}", "".join(f"{each}\n" for each in story))
+        tell(
+            f"check failed: {finding.headline}.{kept}",
+            "".join(f"{each}\n" for each in (finding.first_line, *story)),
+        )
         self._save()
 
     def finish(self, runs: int) -> None:

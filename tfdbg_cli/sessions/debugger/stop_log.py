@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +18,7 @@ from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.sources import own_place
 
-__all__ = ["StopLog"]
+__all__ = ["StopLog", "stop_record"]
 
 
 class StopLog:
@@ -42,17 +43,10 @@ class StopLog:
         except OSError as error:
             raise UserError(f"--log {path}: {one_line(error)}") from None
 
-    def write(self, context: Context, title: str, first_command: str, dump: str) -> None:
-        """Write the line of a stop; what goes wrong is told once and forgotten.
-
-        Args:
-            context: of the stop.
-            title: of its first screen.
-            first_command: that of this screen.
-            dump: the folder of the run's dump; empty: there is none, or not yet.
-        """
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Write the line of a stop; what goes wrong is told once and forgotten."""
         try:
-            found = _record(context, title, first_command, dump)
+            found = {**record}
             if new := caught(self._caught):
                 self._caught = new[-1].number
                 found["caught"] = [each._asdict() for each in new]
@@ -80,7 +74,15 @@ class StopLog:
             os.close(number)
 
 
-def _record(context: Context, title: str, first_command: str, dump: str) -> dict[str, Any]:
+def stop_record(context: Context, title: str, first_command: str, dump: str) -> dict[str, Any]:
+    """What a program is told about a stop, see docs/json.md.
+
+    Args:
+        context: of the stop.
+        title: of its first screen.
+        first_command: that of this screen.
+        dump: the folder of the run's dump; empty: there is none, or not yet.
+    """
     run, info = title.partition(": ")[2], context.run_info
     uncaught, error = context.extra.get("uncaught"), info.error
     if uncaught is not None:  # --post-mortem

@@ -1,1 +1,1 @@
-"""Runs that are done step by step."""
+"""Stepping through the calls of a compiled JAX function."""

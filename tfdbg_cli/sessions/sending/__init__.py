@@ -1,0 +1,1 @@
+"""Where verdicts are sent besides the terminal: ``--send-to``."""
