@@ -1,6 +1,7 @@
 """Two pieces of code that take turns on one thread."""
 
 import contextvars
+import ctypes
 import gc
 import sys
 import threading
@@ -247,6 +248,20 @@ def test_deep_recursion_counts_for_each_side():
     strand.resume()
     assert depth(sys.getrecursionlimit() - 200) == 0
     strand.resume()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc tells native frames")
+def test_who_notes_native_frames_does_not_reach_the_end_of_the_stack():
+    """As c10::Error does: beyond that end are other frames than when the function began."""
+    count = []
+
+    def function():
+        count.append(ctypes.CDLL(None).backtrace((ctypes.c_void_p * 65)(), 65))
+
+    thread = threading.Thread(target=lambda: Coroutine(function).resume())  # a short stack
+    thread.start()
+    thread.join()
+    assert count == [65]
 
 
 def test_without_greenlet(monkeypatch):

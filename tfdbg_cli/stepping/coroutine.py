@@ -6,14 +6,23 @@ import contextvars
 import functools
 import importlib
 import importlib.util
+import operator
 import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.common.interpreter.recursion import lift
 
 __all__ = ["Coroutine"]
+
+# A strand's stack ends where it began, and below are the frames of whoever resumes it now. PyTorch
+# notes the innermost 64 native frames of each error: reading on beyond the end of the stack, it
+# takes leftovers for frames and may crash the process. So many calls in C keep that end away.
+_AWAY = (operator.call,) * 64
+# Until Python 3.11 they count for the recursion limit.
+_COUNTED = len(_AWAY) if sys.version_info < (3, 12) else 0
 
 
 @functools.cache
@@ -118,7 +127,11 @@ class Coroutine:
     def _run(self) -> Any:
         function, self._function = self._function, None
         assert function is not None
-        return function()
+        lift(_COUNTED)
+        try:
+            return operator.call(*_AWAY, function)
+        finally:
+            lift(-_COUNTED)
 
     def _switch(self, switch: Callable[[Any], Any], value: Any) -> Any:
         if threading.get_ident() != self._thread:
