@@ -9,7 +9,7 @@ import importlib.util
 import operator
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfdbg_cli.common.errors import UserError
@@ -20,7 +20,7 @@ __all__ = ["Coroutine"]
 # A strand's stack ends where it began, and below are the frames of whoever resumes it now. PyTorch
 # notes the innermost 64 native frames of each error: reading on beyond the end of the stack, it
 # takes leftovers for frames and may crash the process. So many calls in C keep that end away.
-_AWAY = (operator.call,) * 64
+_AWAY: Sequence[Callable[..., Any]] = (operator.call,) * 64
 # Until Python 3.11 they count for the recursion limit.
 _COUNTED = len(_AWAY) if sys.version_info < (3, 12) else 0
 
@@ -129,7 +129,7 @@ class Coroutine:
         assert function is not None
         lift(_COUNTED)
         try:
-            return operator.call(*_AWAY, function)
+            return _AWAY[0](*_AWAY[1:], function)
         finally:
             lift(-_COUNTED)
 
