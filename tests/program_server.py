@@ -1,8 +1,9 @@
 """Runs many programs of one framework, which is imported once: each runs in a forked child.
 
-Started by `Programs` as a process of its own, with the names of modules to import. A request
-is a line of JSON: ``[is_debugged, [argument, ...], environment, folder, stdin]``, the arguments
-being those of ``python`` or of ``python -m tfdbg_cli``; the answer is ``[status, stdout, stderr]``.
+Started by `Programs` as a process of its own, with the names of modules to import. A request is
+a line of JSON, a list of programs that run at the same time, each of them ``[is_debugged,
+[argument, ...], environment, folder, stdin]``, the arguments being those of ``python`` or of
+``python -m tfdbg_cli``; the answer is a list with ``[status, stdout, stderr]`` of each.
 Debugged programs are children of a child that has imported the debugger, which takes most of the
 time of a small program. Plain programs have nothing of it.
 """
@@ -22,6 +23,7 @@ import runpy
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -145,11 +147,11 @@ class Programs:
 
     def plain(self, *arguments: str | Path, stdin: str = "") -> Done:
         """``python ARGUMENTS``."""
-        return self._ask(False, arguments, stdin)
+        return self._ask(self._program(False, arguments, stdin=stdin))[0]
 
     def debugged(self, *arguments: str | Path, stdin: str = "") -> Done:
         """``python -m tfdbg_cli ARGUMENTS``."""
-        return self._ask(True, arguments, stdin)
+        return self._ask(self._program(True, arguments, stdin=stdin))[0]
 
     def python(self, *arguments: str | Path, stdin: str = "") -> Done:
         """``python ARGUMENTS``, of which the first may be ``-m tfdbg_cli``."""
@@ -157,13 +159,38 @@ class Programs:
             return self.debugged(*arguments[2:], stdin=stdin)
         return self.plain(*arguments, stdin=stdin)
 
-    def _ask(self, is_debugged: bool, arguments: Sequence[str | Path], stdin: str) -> Done:
-        assert self._server.stdin is not None and self._server.stdout is not None
+    def ranks(self, *arguments: str | Path, more: Sequence[Mapping[str, str]] = ()) -> list[Done]:
+        """``python ARGUMENTS`` as two processes of one program, as ``torchrun`` starts them.
+
+        Args:
+            arguments: of which the first may be ``-m tfdbg_cli``.
+            more: what is in the environment of each besides.
+        """
+        is_debugged = arguments[:2] == ("-m", "tfdbg_cli")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+        count = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", **address}
+        several = []
+        for rank, own in enumerate(more or ({}, {})):
+            place = {"RANK": str(rank), "LOCAL_RANK": str(rank), **count, **own}
+            several.append(self._program(is_debugged, arguments[2 * is_debugged :], place))
+        return self._ask(*several)
+
+    def _program(
+        self,
+        is_debugged: bool,
+        arguments: Sequence[str | Path],
+        more: Mapping[str, str] | None = None,
+        stdin: str = "",
+    ) -> list[object]:
         words = [str(each) for each in arguments]
-        request = is_debugged, words, self._environment, self._folder, stdin
-        self._server.stdin.write(json.dumps(request) + "\n")
+        return [is_debugged, words, {**self._environment, **(more or {})}, self._folder, stdin]
+
+    def _ask(self, *programs: list[object]) -> list[Done]:
+        assert self._server.stdin is not None and self._server.stdout is not None
+        self._server.stdin.write(json.dumps(programs) + "\n")
         self._server.stdin.flush()
-        return Done(*json.loads(self._server.stdout.readline()))
+        return [Done(*each) for each in json.loads(self._server.stdout.readline())]
 
 
 @functools.cache
@@ -265,34 +292,44 @@ def _ended(child: int) -> int:
 
 
 def _done(request: str, descriptors: Sequence[int] = ()) -> str:
-    """Run a program to its end; the answer, as a line.
+    """Run programs to their ends; the answer, as a line.
 
     Args:
         request: what is asked for.
-        descriptors: those that the program isn't to hold open.
+        descriptors: those that the programs aren't to hold open.
     """
-    is_debugged, arguments, environment, folder, stdin = json.loads(request)
     with contextlib.ExitStack() as open_files:
-        files = [open_files.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
-        files[0].write(stdin.encode())
-        files[0].seek(0)
-        child = os.fork()
-        if not child:
-            for number in descriptors:
-                os.close(number)
-            for name in set(os.environ) - set(environment):
-                del os.environ[name]
-            os.environ.update(environment)
-            # As the interpreter does when it starts, for which there is no public name.
-            warnings._processoptions(environment.get("PYTHONWARNINGS", "").split(","))  # type: ignore[attr-defined]
-            os.chdir(folder)
-            _child(is_debugged, arguments, files)
-        status = _ended(child)
-        texts = []
-        for file in files[1:]:
-            file.seek(0)
-            texts.append(file.read().decode(errors="replace"))
-    return json.dumps([status, *texts]) + "\n"
+        started = []
+        for program in json.loads(request):
+            files = [open_files.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+            started.append((_started(program, files, descriptors), files))
+        answers = []
+        for child, files in started:
+            texts: list[object] = [_ended(child)]
+            for file in files[1:]:
+                file.seek(0)
+                texts.append(file.read().decode(errors="replace"))
+            answers.append(texts)
+    return json.dumps(answers) + "\n"
+
+
+def _started(program: Sequence[Any], files: Sequence[IO[bytes]], descriptors: Sequence[int]) -> int:
+    """Fork a program; its process."""
+    is_debugged, arguments, environment, folder, stdin = program
+    files[0].write(stdin.encode())
+    files[0].seek(0)
+    child = os.fork()
+    if not child:
+        for number in descriptors:
+            os.close(number)
+        for name in set(os.environ) - set(environment):
+            del os.environ[name]
+        os.environ.update(environment)
+        # As the interpreter does when it starts, for which there is no public name.
+        warnings._processoptions(environment.get("PYTHONWARNINGS", "").split(","))  # type: ignore[attr-defined]
+        os.chdir(folder)
+        _child(is_debugged, arguments, files)
+    return child
 
 
 class _Debugger:
@@ -350,7 +387,7 @@ def _serve() -> None:
     gc.freeze()
     debugger = None
     for request in sys.stdin:
-        if json.loads(request)[0] and _may_fork_twice():
+        if json.loads(request)[0][0] and _may_fork_twice():
             debugger = debugger or _Debugger()
             answer = debugger.done(request)
         else:
