@@ -159,22 +159,18 @@ class Programs:
             return self.debugged(*arguments[2:], stdin=stdin)
         return self.plain(*arguments, stdin=stdin)
 
-    def ranks(self, *arguments: str | Path, more: Sequence[Mapping[str, str]] = ()) -> list[Done]:
-        """``python ARGUMENTS`` as two processes of one program, as ``torchrun`` starts them.
+    def ranks(self, *arguments: str | Path, places: Sequence[Mapping[str, str]] = ()) -> list[Done]:
+        """``python ARGUMENTS`` as two processes of one program.
 
         Args:
             arguments: of which the first may be ``-m tfdbg_cli``.
-            more: what is in the environment of each besides.
+            places: what tells each of them which it is; none: what ``torchrun`` tells them.
         """
         is_debugged = arguments[:2] == ("-m", "tfdbg_cli")
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
-        count = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", **address}
-        several = []
-        for rank, own in enumerate(more or ({}, {})):
-            place = {"RANK": str(rank), "LOCAL_RANK": str(rank), **count, **own}
-            several.append(self._program(is_debugged, arguments[2 * is_debugged :], place))
-        return self._ask(*several)
+        words = arguments[2 * is_debugged :]
+        return self._ask(
+            *(self._program(is_debugged, words, place) for place in places or _two_places())
+        )
 
     def _program(
         self,
@@ -191,6 +187,14 @@ class Programs:
         self._server.stdin.write(json.dumps(programs) + "\n")
         self._server.stdin.flush()
         return [Done(*each) for each in json.loads(self._server.stdout.readline())]
+
+
+def _two_places() -> list[dict[str, str]]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    shared = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    return [{"RANK": rank, "LOCAL_RANK": rank, **shared} for rank in "01"]
 
 
 @functools.cache
