@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from program_server import framework_of, shared
+from program_server import Programs, framework_of
 
 __all__ = ["ENGINES", "EXAMPLES", "ROOT", "Done", "debug", "line_of", "needs", "python", "screens"]
 
@@ -45,12 +45,9 @@ class Done:
 
 def python(*arguments, stdin="", cwd=None, warnings="ignore"):
     """``python ARGUMENTS``; no program of the examples ends with a traceback."""
-    modules = _framework(arguments) if not (stdin or cwd) and warnings == "ignore" else ()
-    if modules:
-        words = list(map(str, arguments))
-        is_debugged = words[:2] == ["-m", "tfdbg_cli"]
-        server = shared(*modules)
-        found = server.debugged(*words[2:]) if is_debugged else server.plain(*words)
+    if modules := _framework(arguments):
+        server = Programs(_environment(warnings), modules, cwd)
+        found = server.python(*arguments, stdin=stdin)
         done = Done(found.status, found.out, found.err)
     else:
         done = _process(arguments, stdin, cwd, warnings)
@@ -71,8 +68,8 @@ def _framework(arguments):
     return framework_of(Path(scripts[-1]))
 
 
-def _process(arguments, stdin, cwd, warnings):
-    environment = {
+def _environment(warnings):
+    return {
         **os.environ,
         "PYTHONPATH": str(ROOT),
         "PYTHONWARNINGS": warnings,
@@ -80,10 +77,13 @@ def _process(arguments, stdin, cwd, warnings):
         "OMP_NUM_THREADS": "1",
         "COLUMNS": "200",
     }
+
+
+def _process(arguments, stdin, cwd, warnings):
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
         cwd=cwd,
-        env=environment,
+        env=_environment(warnings),
         input=stdin,
         capture_output=True,
         text=True,

@@ -1,8 +1,9 @@
 """Runs many programs of one framework, which is imported once: each runs in a forked child.
 
-Started by `Programs` as a process of its own, with the names of modules to import. A request
-is a line of JSON: ``[is_debugged, [argument, ...], environment, folder]``, the arguments being
-those of ``python`` or of ``python -m tfdbg_cli``; the answer is ``[status, stdout, stderr]``.
+Started by `Programs` as a process of its own, with the names of modules to import. A request is
+a line of JSON, a list of programs that run at the same time, each of them ``[is_debugged,
+[argument, ...], environment, folder, stdin]``, the arguments being those of ``python`` or of
+``python -m tfdbg_cli``; the answer is a list with ``[status, stdout, stderr]`` of each.
 Debugged programs are children of a child that has imported the debugger, which takes most of the
 time of a small program. Plain programs have nothing of it.
 """
@@ -10,6 +11,7 @@ time of a small program. Plain programs have nothing of it.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import faulthandler
 import functools
 import gc
@@ -21,12 +23,14 @@ import runpy
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import textwrap
 import threading
 import traceback
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,8 +79,7 @@ def python_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     scripts = [folder / word for word in arguments if word.endswith(".py")]
     if scripts and scripts[-1].is_file() and (modules := framework_of(scripts[-1])):
         programs = Programs(environment(folder), modules, folder)
-        is_debugged = arguments[:2] == ("-m", "tfdbg_cli")
-        done = programs.debugged(*arguments[2:]) if is_debugged else programs.plain(*arguments)
+        done = programs.python(*arguments)
         return subprocess.CompletedProcess(arguments, done.status, done.out, done.err)
     return subprocess.run(
         [sys.executable, *arguments],
@@ -124,7 +127,7 @@ class Done:
 
 
 class Programs:
-    """The server, as a test uses it. All tests of a process share the server of some modules.
+    """The server, as a test uses it. All tests of a thread share the server of some modules.
 
     Args:
         environment: of the programs.
@@ -140,27 +143,62 @@ class Programs:
     ) -> None:
         self._environment = dict(environment)
         self._folder = str(folder or ".")
-        self._server = _server(*modules)
+        self._server = _server(threading.get_ident(), *modules)
 
-    def plain(self, *arguments: str | Path) -> Done:
+    def plain(self, *arguments: str | Path, stdin: str = "") -> Done:
         """``python ARGUMENTS``."""
-        return self._ask(False, arguments)
+        return self._ask(self._program(False, arguments, stdin=stdin))[0]
 
-    def debugged(self, *arguments: str | Path) -> Done:
+    def debugged(self, *arguments: str | Path, stdin: str = "") -> Done:
         """``python -m tfdbg_cli ARGUMENTS``."""
-        return self._ask(True, arguments)
+        return self._ask(self._program(True, arguments, stdin=stdin))[0]
 
-    def _ask(self, is_debugged: bool, arguments: Sequence[str | Path]) -> Done:
-        assert self._server.stdin is not None and self._server.stdout is not None
+    def python(self, *arguments: str | Path, stdin: str = "") -> Done:
+        """``python ARGUMENTS``, of which the first may be ``-m tfdbg_cli``."""
+        if arguments[:2] == ("-m", "tfdbg_cli"):
+            return self.debugged(*arguments[2:], stdin=stdin)
+        return self.plain(*arguments, stdin=stdin)
+
+    def ranks(self, *arguments: str | Path, places: Sequence[Mapping[str, str]] = ()) -> list[Done]:
+        """``python ARGUMENTS`` as two processes of one program.
+
+        Args:
+            arguments: of which the first may be ``-m tfdbg_cli``.
+            places: what tells each of them which it is; none: what ``torchrun`` tells them.
+        """
+        is_debugged = arguments[:2] == ("-m", "tfdbg_cli")
+        words = arguments[2 * is_debugged :]
+        return self._ask(
+            *(self._program(is_debugged, words, place) for place in places or _two_places())
+        )
+
+    def _program(
+        self,
+        is_debugged: bool,
+        arguments: Sequence[str | Path],
+        more: Mapping[str, str] | None = None,
+        stdin: str = "",
+    ) -> list[object]:
         words = [str(each) for each in arguments]
-        request = is_debugged, words, self._environment, self._folder
-        self._server.stdin.write(json.dumps(request) + "\n")
+        return [is_debugged, words, {**self._environment, **(more or {})}, self._folder, stdin]
+
+    def _ask(self, *programs: list[object]) -> list[Done]:
+        assert self._server.stdin is not None and self._server.stdout is not None
+        self._server.stdin.write(json.dumps(programs) + "\n")
         self._server.stdin.flush()
-        return Done(*json.loads(self._server.stdout.readline()))
+        return [Done(*each) for each in json.loads(self._server.stdout.readline())]
+
+
+def _two_places() -> list[dict[str, str]]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    shared = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    return [{"RANK": rank, "LOCAL_RANK": rank, **shared} for rank in "01"]
 
 
 @functools.cache
-def _server(*modules: str) -> subprocess.Popen[str]:
+def _server(thread: int, *modules: str) -> subprocess.Popen[str]:
     folder = Path(tempfile.mkdtemp(prefix="programs"))
     process = subprocess.Popen(
         [sys.executable, __file__, *modules],
@@ -232,11 +270,10 @@ def _run(is_debugged: bool, arguments: list[str]) -> Any:
     return 0
 
 
-def _child(is_debugged: bool, arguments: list[str], out: IO[bytes], err: IO[bytes]) -> None:
+def _child(is_debugged: bool, arguments: list[str], files: Sequence[IO[bytes]]) -> None:
     """Never returns."""
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(out.fileno(), 1)
-    os.dup2(err.fileno(), 2)
+    for number, file in enumerate(files):
+        os.dup2(file.fileno(), number)
     sys.path.pop(0)  # the folder of this file
     faulthandler.enable()
     status = _run(is_debugged, arguments)
@@ -259,29 +296,44 @@ def _ended(child: int) -> int:
 
 
 def _done(request: str, descriptors: Sequence[int] = ()) -> str:
-    """Run a program to its end; the answer, as a line.
+    """Run programs to their ends; the answer, as a line.
 
     Args:
         request: what is asked for.
-        descriptors: those that the program isn't to hold open.
+        descriptors: those that the programs aren't to hold open.
     """
-    is_debugged, arguments, environment, folder = json.loads(request)
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        child = os.fork()
-        if not child:
-            for number in descriptors:
-                os.close(number)
-            for name in set(os.environ) - set(environment):
-                del os.environ[name]
-            os.environ.update(environment)
-            os.chdir(folder)
-            _child(is_debugged, arguments, out, err)
-        status = _ended(child)
-        texts = []
-        for file in (out, err):
-            file.seek(0)
-            texts.append(file.read().decode(errors="replace"))
-    return json.dumps([status, *texts]) + "\n"
+    with contextlib.ExitStack() as open_files:
+        started = []
+        for program in json.loads(request):
+            files = [open_files.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+            started.append((_started(program, files, descriptors), files))
+        answers = []
+        for child, files in started:
+            texts: list[object] = [_ended(child)]
+            for file in files[1:]:
+                file.seek(0)
+                texts.append(file.read().decode(errors="replace"))
+            answers.append(texts)
+    return json.dumps(answers) + "\n"
+
+
+def _started(program: Sequence[Any], files: Sequence[IO[bytes]], descriptors: Sequence[int]) -> int:
+    """Fork a program; its process."""
+    is_debugged, arguments, environment, folder, stdin = program
+    files[0].write(stdin.encode())
+    files[0].seek(0)
+    child = os.fork()
+    if not child:
+        for number in descriptors:
+            os.close(number)
+        for name in set(os.environ) - set(environment):
+            del os.environ[name]
+        os.environ.update(environment)
+        # As the interpreter does when it starts, for which there is no public name.
+        warnings._processoptions(environment.get("PYTHONWARNINGS", "").split(","))  # type: ignore[attr-defined]
+        os.chdir(folder)
+        _child(is_debugged, arguments, files)
+    return child
 
 
 class _Debugger:
@@ -339,7 +391,7 @@ def _serve() -> None:
     gc.freeze()
     debugger = None
     for request in sys.stdin:
-        if json.loads(request)[0] and _may_fork_twice():
+        if json.loads(request)[0][0] and _may_fork_twice():
             debugger = debugger or _Debugger()
             answer = debugger.done(request)
         else:

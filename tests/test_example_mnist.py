@@ -62,8 +62,10 @@ def accuracies(text):
     return [float(found) for found in re.findall(r"^Accuracy at step \d+: (\S+)$", text, re.M)]
 
 
-def watch_all(engine, *arguments):
-    printed = output("-c", WATCH_ALL, engine, EXAMPLE, *arguments)
+def watch_all(folder, engine, *arguments):
+    program = folder / "watch_all.py"
+    program.write_text(WATCH_ALL)
+    printed = output(program, engine, EXAMPLE, *arguments)
     return json.loads(printed.rpartition("RUNS ")[2])
 
 
@@ -85,8 +87,8 @@ def test_the_stable_version_learns(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_first_bad_tensor_is_the_logarithm_in_an_early_training_run(engine):
-    runs = watch_all(engine, "--max-steps", "8")
+def test_the_first_bad_tensor_is_the_logarithm_in_an_early_training_run(engine, tmp_path):
+    runs = watch_all(tmp_path, engine, "--max-steps", "8")
     first = next(index for index, run in enumerate(runs) if run["bad"])
     assert 2 <= first + 1 <= 15
     assert runs[first]["fetches"] == ["train/Adam"]
@@ -108,12 +110,12 @@ def test_the_first_bad_tensor_is_the_logarithm_in_an_early_training_run(engine):
         "train/beta1_power/read:0",
     ):
         assert name in runs[first]["names"]
-    assert runs == watch_all(engine, "--max-steps", "8")
+    assert runs == watch_all(tmp_path, engine, "--max-steps", "8")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_in_the_stable_version_nothing_is_ever_bad(engine):
-    runs = watch_all(engine, "--stable")
+def test_in_the_stable_version_nothing_is_ever_bad(engine, tmp_path):
+    runs = watch_all(tmp_path, engine, "--stable")
     assert len(runs) == 121
     assert all(run["count"] > 0 for run in runs)
     assert [run for run in runs if run["bad"]] == []

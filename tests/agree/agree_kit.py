@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agree_ops import DIALECTS
+from program_server import Programs, framework_of
 
 __all__ = ["EXACT", "Difference", "Program", "Told", "differences", "draw", "shrunk", "told_of"]
 
 TESTS = Path(__file__).resolve().parents[1]
 #: The level that is right.
 EXACT = "values"
-_SECONDS = 900
 _LIST = "tensor(s) passing filter"
 _APART = "XLA rewrote some of these ops"
 _TABLE = r"""
@@ -226,19 +226,14 @@ for number, program in enumerate([
         "JAX_PLATFORMS": "cpu",
         "CUDA_VISIBLE_DEVICES": "",
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "tfdbg_cli", "--batch", "--engine", engine, "-c", "-", str(script)],
-        input="\n".join(commands),
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=_SECONDS,
-        check=False,
+    modules = framework_of(script) or ("numpy",)
+    done = Programs(environment, modules, folder).debugged(
+        "--batch", "--engine", engine, "-c", "-", script, stdin="\n".join(commands)
     )
-    found = [_told(done.stdout, number) for number in range(len(programs))]
-    if not found[-1].is_done and "@@ 0" not in done.stdout:
-        raise RuntimeError(f"{script}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return found, done.stderr
+    found = [_told(done.out, number) for number in range(len(programs))]
+    if not found[-1].is_done and "@@ 0" not in done.out:
+        raise RuntimeError(f"{script}: {done.out[-2000:]}{done.err[-2000:]}")
+    return found, done.err
 
 
 def _told(out: str, number: int) -> Told:

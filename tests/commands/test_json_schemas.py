@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
-from program_server import environment
+from program_server import debugger_in, environment
 
 from tfdbg_cli.commands.builtin import BUILTIN
 from tfdbg_cli.commands.schemas import schema_of, schemas
@@ -147,15 +147,7 @@ def strict(schema):
 
 
 def tfdbg(folder, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-m", "tfdbg_cli", "--batch", *arguments],
-        cwd=folder,
-        env={**environment(folder), "TF_CPP_MIN_LOG_LEVEL": "3"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    done = debugger_in(folder, "--batch", *arguments)
     return done.stdout + done.stderr
 
 
@@ -208,13 +200,7 @@ def test_the_others(tmp_path):
     found = check(tmp_path, ("list_profile --json",), "", "p.py", first=("run -n", "run -p"))
     assert found["list_profile"] > 2
     check_options = ("--check", "has_inf_or_nan", "--check-format", "json")
-    subprocess.run(
-        [sys.executable, "-m", "tfdbg_cli", *check_options, "--check-output", "c.json", "p.py"],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        capture_output=True,
-        check=False,
-    )
+    debugger_in(tmp_path, *check_options, "--check-output", "c.json", "p.py")
     value = json.loads(Path(tmp_path, "c.json").read_text())
     assert value["failed"] == 1
     assert not [*strict(schema_of("check")).iter_errors(value)]

@@ -1,10 +1,7 @@
 """Replicas that should be equal, of which one was left out of an all-reduce."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+from program_server import Programs, debugger_in, environment
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -37,27 +34,15 @@ dist.destroy_process_group()
 def test_a_rank_without_an_all_reduce(tmp_path):
     program = tmp_path / "train.py"
     program.write_text(PROGRAM)
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "XDG_CONFIG_HOME": str(tmp_path)}
-    tfdbg = sys.executable, "-m", "tfdbg_cli", "--batch"
-
-    def begun(variant, rank):
+    programs = Programs(environment(tmp_path))
+    for variant in ("good", "bad"):
         keep = "--keep-dumps", "-c", "run -k", "--dump-root", tmp_path / variant
-        return subprocess.Popen(
-            [*tfdbg, *keep, program, variant, tmp_path / f"meet_{variant}"],
-            env=environment | {"RANK": str(rank), "WORLD_SIZE": "2"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    for each in [begun(variant, rank) for variant in ("good", "bad") for rank in (0, 1)]:
-        assert each.wait(600) == 0, each.stderr.read()
-        each.stderr.close()
+        words = "--batch", *keep, program, variant, tmp_path / f"meet_{variant}"
+        for each in programs.ranks("-m", "tfdbg_cli", *words):
+            assert each.status == 0, each.err
 
     def told(*words):
-        done = subprocess.run(
-            [*tfdbg, *words], env=environment, capture_output=True, text=True, check=False
-        )
+        done = debugger_in(tmp_path, "--batch", *map(str, words))
         return done.returncode, done.stdout
 
     # Rank by rank beside a good run: the op, though the ranks of each have other batches.

@@ -1,12 +1,10 @@
 """The parts of several ranks beside a run that was not shared out."""
 
-import os
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import pytest
+from program_server import Programs, debugger_in, environment
 
 from tfdbg_cli.comparing.alignment import align
 from tfdbg_cli.comparing.comparison import Comparison
@@ -191,22 +189,18 @@ def test_tensor_parallel_shards_beside_an_unsharded_run(tmp_path):
     pytest.importorskip("torch")
     program = tmp_path / "train.py"
     program.write_text(TENSOR_PARALLEL)
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "XDG_CONFIG_HOME": str(tmp_path)}
-    launch = {"alone": [], "good": ["torch.distributed.run", "--nproc-per-node", "2", "-m"]}
-    launch["bad"] = launch["good"]
+    programs = Programs(environment(tmp_path))
+    keeps = "-m", "tfdbg_cli", "--batch", "--keep-dumps", "-c", "run -k", "--dump-root"
+    for name in ("alone", "good", "bad"):
+        words = *keeps, tmp_path / name, program, name
+        ranks = [programs.python(*words)] if name == "alone" else programs.ranks(*words)
+        assert not any(each.status for each in ranks), ranks
 
-    def run(*command):
-        command = [sys.executable, "-m", *map(str, command)]
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False, timeout=600
-        )
+    def run(*arguments):
+        done = debugger_in(tmp_path, *map(str, arguments))
         return done.returncode, done.stdout + done.stderr
 
-    keeps = "--batch", "--keep-dumps", "-c", "run -k", "--dump-root"
-    for name, start in launch.items():
-        status, text = run(*start, "tfdbg_cli", *keeps, tmp_path / name, program, name)
-        assert status == 0, text
-    look = "tfdbg_cli", "--batch", "--dump-dir"
+    look = "--batch", "--dump-dir"
     status, text = run(*look, tmp_path / "alone", "--against", tmp_path / "good")
     assert status == 0, text
     assert "None of 2 runs is beyond the bar" in text

@@ -1,7 +1,7 @@
 """Filters for numbers that are wrong and yet finite, on programs of every engine.
 
-Each case is a run of a real program. It has to stop the filters that it names, with these words,
-and no other filter.
+Each case is computed by a real program, once for each filter. It has to stop the filter that it
+names, with these words, and no other filter.
 """
 
 from __future__ import annotations
@@ -14,6 +14,12 @@ import pytest
 from program_server import shared
 
 FILTERS = ("constant", "broadcast", "stuck")
+_TIMES = f"""
+def times(name):
+    for wanted in {FILTERS}:
+        print("case:", name, wanted, flush=True)
+        yield
+"""
 _NUMPY = """
 import numpy as np
 from tfdbg_cli.engines import numpy as tf
@@ -27,9 +33,10 @@ def fed(name, *shape):
 one, row, few, wide = fed("one", 16, 1), fed("row", 16), fed("few", 2, 1), fed("wide", 16, 8)
 square = fed("square", 16, 16)
 def case(name, node):
-    print("case:", name, flush=True)
+    node = node()
     with tf.Session() as session:
-        session.run(node(), feeds)
+        for _ in times(name):
+            session.run(node, feeds)
 """
 _TORCH = """
 import warnings
@@ -46,18 +53,18 @@ class Zero(nn.LayerNorm):
         nn.init.zeros_(self.weight)
         nn.init.zeros_(self.bias)
 def case(name, function):
-    print("case:", name, flush=True)
-    net = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
-    optimizer = torch.optim.Adam(net.parameters(), 1e-3)
-    loss = function(net(x))
-    loss.backward()
-    optimizer.step()
+    for _ in times(name):
+        net = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
+        optimizer = torch.optim.Adam(net.parameters(), 1e-3)
+        loss = function(net(x))
+        loss.backward()
+        optimizer.step()
 def trained(name, make, dtype=torch.float32, scale=1.0):
-    print("case:", name, flush=True)
-    net = nn.Linear(8, 1).to(dtype)
-    optimizer = make(net.parameters())
-    (net(x.to(dtype)).square().mean() * scale).backward()
-    optimizer.step()
+    for _ in times(name):
+        net = nn.Linear(8, 1).to(dtype)
+        optimizer = make(net.parameters())
+        (net(x.to(dtype)).square().mean() * scale).backward()
+        optimizer.step()
 """
 _TENSORFLOW = """
 import tensorflow as tf
@@ -68,15 +75,14 @@ w, v = tf.Variable(tf.random.normal((8, 8))), tf.Variable(tf.random.normal((8, 1
 norm = tf.keras.layers.LayerNormalization()
 norm.build((16, 1))
 def case(name, function):
-    print("case:", name, flush=True)
     @tf.function
     def step():
         with tf.GradientTape() as tape:
             loss = function(x @ w)
         return loss, tape.gradient(loss, w)
-    step()
+    for _ in times(name):
+        step()
 def trained(name, rate, by_hand):
-    print("case:", name, flush=True)
     weight = tf.Variable(tf.ones((8, 1)))
     optimizer = tf.keras.optimizers.SGD(rate)
     optimizer.build([weight])
@@ -90,7 +96,8 @@ def trained(name, rate, by_hand):
         else:
             optimizer.apply_gradients([(gradient, weight)])
         return loss
-    step()
+    for _ in times(name):
+        step()
 """
 _JAX = """
 import jax
@@ -100,15 +107,17 @@ made = jax.random.split(jax.random.key(0), 5)
 x, w, v = (jax.random.normal(key, shape) for key, shape in zip(made, ((16, 8), (8, 8), (8, 1))))
 row, square = jax.random.normal(made[3], (16,)), jax.random.normal(made[4], (16, 16))
 def case(name, function):
-    print("case:", name, flush=True)
     step = jax.jit(jax.value_and_grad(lambda w, x, v, row, square: function(x @ w, v, row, square)))
-    jax.block_until_ready(step(w, x, v, row, square))
+    for _ in times(name):
+        jax.block_until_ready(step(w, x, v, row, square))
 def trained(name, rate, dtype="float32"):
-    print("case:", name, flush=True)
+    @jax.jit
     def step(w, x):
         loss, gradient = jax.value_and_grad(lambda w: ((x @ w) ** 2).mean())(w)
         return w - rate * gradient, loss
-    jax.block_until_ready(jax.jit(step)(w.astype(dtype), x.astype(dtype)))
+    given = w.astype(dtype), x.astype(dtype)
+    for _ in times(name):
+        jax.block_until_ready(step(*given))
 """
 _ONNX = """
 import numpy as np
@@ -122,7 +131,6 @@ FEEDS = {name: made.randn(*shape).astype("f") for name, shape in SHAPES.items()}
 HELD = {"scale": np.ones(1, "f"), "nought": np.zeros(1, "f"), "last": np.int64([1])}
 HELD |= {"zeros": np.zeros((8, 8), "f"), "high": np.float32(-1e6)}
 def case(name, text):
-    print("case:", name, flush=True)
     nodes = [onnx.parser.parse_node(each.strip()) for each in text.split(";")]
     read = {each for node in nodes for each in node.input}
     kinds = [helper.make_tensor_value_info(n, 1, s) for n, s in SHAPES.items() if n in read]
@@ -131,7 +139,8 @@ def case(name, text):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     model = onnx.shape_inference.infer_shapes(model)
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    session.run(None, {n: FEEDS[n] for n in SHAPES if n in read})
+    for _ in times(name):
+        session.run(None, {n: FEEDS[n] for n in SHAPES if n in read})
 """
 _HEADS = {
     "numpy": _NUMPY,
@@ -273,35 +282,37 @@ def _call(name: str, text: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wanted", FILTERS)
 @pytest.mark.parametrize("engine", CASES)
-def test_wrong_numbers_stop_their_filter_and_no_others(engine, wanted, tmp_path):
+def test_wrong_numbers_stop_their_filter_and_no_others(engine, tmp_path):
     module = {"onnx": "onnxruntime"}.get(engine, engine)
     if engine != "numpy" and importlib.util.find_spec(module) is None:
         pytest.skip(f"needs {module}")
-    cases = CASES[engine]
+    cases = list(CASES[engine].items())
     program = tmp_path / "program.py"
-    calls = [_call(str(number), text) for number, text in enumerate(cases)]
-    program.write_text(_HEADS[engine] + "".join(calls))
-    commands = [word for _ in cases for word in ("-c", f"run -f {wanted}")]
+    calls = [_call(str(number), text) for number, (text, _) in enumerate(cases)]
+    program.write_text(_TIMES + _HEADS[engine] + "".join(calls))
+    commands = [word for name in FILTERS for word in ("-c", f"run -f {name} --most 1")] * len(cases)
     done = shared(module).debugged("--batch", *commands, program)
     assert done.status == 0, done.err
     assert "the filter raised" not in done.out + done.err
-    parts = re.split(r"^case: (\d+)$", done.out, flags=re.MULTILINE)
-    said = dict(zip(map(int, parts[1::2]), parts[2::2], strict=True))
+    _, *parts = re.split(r"^case: (\d+) (\w+)$", done.out, flags=re.MULTILINE)
+    assert len(parts) == 3 * len(FILTERS) * len(cases), done.out
     wrong = []
-    for number, (text, expected) in enumerate(cases.items()):
-        found = re.search(r"^Why: +(.*)$", said[number], re.MULTILINE)
+    for number, wanted, said in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        text, expected = cases[int(number)]
+        found = re.search(r"^Why: +(.*)$", said, re.MULTILINE)
         told = found[1] if found else ""
         is_due = expected is not None and expected[0] == wanted
         if not (re.search(expected[1], told) if is_due and expected else not told):
-            wrong.append(f"{text}\n{told}\n{said[number]}")
+            wrong.append(f"{text} {wanted}\n{told}\n{said}")
     assert not wrong, "\n\n".join(wrong)
 
 
 def test_the_reason_is_told_by_checks_reports_and_offline(tmp_path):
     program = tmp_path / "program.py"
-    program.write_text(_NUMPY + "case('pairs', lambda: tf.reduce_mean(tf.square(one - row)))\n")
+    program.write_text(
+        _TIMES + _NUMPY + "case('pairs', lambda: tf.reduce_mean(tf.square(one - row)))\n"
+    )
     found, page, dumps = tmp_path / "found.json", tmp_path / "page.html", tmp_path / "dumps"
     run = shared("numpy").debugged
     options = ("--check-format", "json", "--check-output", found, "--dump-root", dumps)

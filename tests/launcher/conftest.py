@@ -62,9 +62,7 @@ class Runner:
 
     def forked(self, modules, *arguments):
         """The same in a copy of a process that has imported modules already; no stdin."""
-        server, words = shared(*modules), list(map(str, arguments))
-        is_debugged = words[:2] == ["-m", "tfdbg_cli"]
-        done = server.debugged(*words[2:]) if is_debugged else server.plain(*words)
+        done = shared(*modules).python(*arguments)
         return Done(done.status, done.out, done.err)
 
     def tfdbg(self, *arguments, cwd=None, stdin=""):

@@ -49,10 +49,7 @@ def test_tensorflow_2_is_seen(runner, kind):
     plain = runner.forked(ready, script)
     assert plain.status == 0, plain.stderr
     for options in (BATCH, ("--batch",), ()):
-        if options:
-            done = runner.tfdbg(*options, script)
-        else:
-            done = runner.forked(ready, "-m", "tfdbg_cli", script)
+        done = runner.forked(ready, "-m", "tfdbg_cli", *options, script)
         shown = done.stdout.splitlines()
         own = [line for line in shown if line in plain.stdout.splitlines()]
         assert own == plain.stdout.splitlines()

@@ -1,6 +1,7 @@
 """What is put in place of a framework's functions is taken for them by whoever looks."""
 
 import pytest
+from program_server import framework_of
 
 #: What looks over all that is replaced at the moment, in a program that is debugged.
 LOOK = """
@@ -66,8 +67,9 @@ import onnxruntime
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_they_have_its_file_signature_and_names(runner, name):
     pytest.importorskip({"onnx": "onnxruntime"}.get(name, name))
-    runner.write("program.py", PROGRAMS[name] + LOOK)
+    program = runner.write("program.py", PROGRAMS[name] + LOOK)
     for commands in (("run -t 1000",), ("run -f has_inf_or_nan",)):
         options = [part for command in commands for part in ("-c", command)]
-        done = runner.tfdbg("--batch", *options, "program.py")
+        modules = framework_of(program) or ("numpy",)
+        done = runner.forked(modules, "-m", "tfdbg_cli", "--batch", *options, program)
         assert done.stdout.splitlines() == ["looked at True"], done.stderr

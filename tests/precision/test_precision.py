@@ -3,15 +3,13 @@
 import importlib.util
 import json
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
 from examples_kit import needs
-from program_server import debugger_in, environment
+from program_server import debugger_in, python_in
 
 FOLDER = Path(__file__).parent
 PROGRAM = FOLDER / "transformer.py"
@@ -218,13 +216,7 @@ class TestOnnx:
         from onnxruntime.transformers.onnx_model import OnnxModel
 
         model = tmp_path / "model.onnx"
-        subprocess.run(
-            [sys.executable, str(PROGRAM), "export", str(model)],
-            env=environment(tmp_path),
-            check=True,
-            capture_output=True,
-            timeout=600,
-        )
+        python_in(tmp_path, str(PROGRAM), "export", str(model)).check_returncode()
         inputs = [np.random.default_rng(at).integers(0, 50, (2, 16)) for at in range(3)]
         for at, x in enumerate(inputs):
             np.savez(tmp_path / f"calib{at}.npz", x=x)

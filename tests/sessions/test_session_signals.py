@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from program_server import python_in
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -94,16 +95,18 @@ runpy.run_module("tfdbg_cli", run_name="__main__", alter_sys=True)
 """
 
 
-def in_batch(launcher, commands, *script):
-    """A debugged run of a script whose handlers' errors all reach it."""
-    done = subprocess.run(
-        [sys.executable, *launcher, "--batch", *commands, *map(str, script)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+def in_batch(launcher, commands, script, *arguments):
+    """A debugged run of a script whose handlers' errors all reach it.
+
+    Args:
+        launcher: the text of a program that starts the debugger; empty: the debugger itself does.
+        commands: at its stops.
+        script: what is debugged.
+        arguments: of it.
+    """
+    (script.parent / "launcher.py").write_text(launcher)
+    words = ("launcher.py",) if launcher else ("-m", "tfdbg_cli")
+    done = python_in(script.parent, *words, "--batch", *commands, str(script), *arguments)
     assert " 0 lost" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
     assert "the debugger failed" not in done.stderr
     return done
@@ -121,14 +124,14 @@ def test_what_it_raises_amid_the_recording_reaches_the_program(framework, tmp_pa
         pytest.importorskip("torch")
     script = tmp_path / "storm.py"
     script.write_text(STEPS[framework] + STORM)
-    check_nothing_is_lost(["-m", "tfdbg_cli"], script, 100)
+    check_nothing_is_lost("", script, 100)
 
 
 def test_what_it_raises_when_it_has_waited_for_too_long_does_too(tmp_path):
     pytest.importorskip("torch")
     script = tmp_path / "storm.py"
     script.write_text(DIVERGED.replace("range(30)", "range(10)") + STORM.replace("0.03", "0.3"))
-    check_nothing_is_lost(["-c", IMPATIENT], script, 400)
+    check_nothing_is_lost(IMPATIENT, script, 400)
 
 
 STRUCK = """
@@ -182,7 +185,7 @@ def test_what_was_recorded_amid_it_is_whole(where, tmp_path):
     script.write_text(STRUCK)
     at_once = IMPATIENT.replace("0.01", "0")
     commands = ["-c", "run", "-c", "lt", "-c", "li -t 0.weight"] * 12
-    done = in_batch(["-c", at_once], commands, script, where)
+    done = in_batch(at_once, commands, script, where)
     assert "RESULT 1 struck 0 lost" in done.stdout
     assert "Error in the debugger" not in done.stderr
 

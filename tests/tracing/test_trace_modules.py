@@ -2,11 +2,9 @@
 
 # ruff: noqa: PT012 - what raises is the whole block
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from program_server import python_in
 from trace_kit import Model
 
 import tfdbg_cli
@@ -412,7 +410,7 @@ def test_engines_without_modules():
 
 
 GENERATION = """
-import sys, torch, tfdbg_cli
+import torch, tfdbg_cli
 from transformers import GPT2Config, GPT2LMHeadModel
 torch.manual_seed(0)
 config = GPT2Config(n_layer=2, n_head=2, n_embd=16, vocab_size=20, n_positions=32,
@@ -450,8 +448,6 @@ def test_generation(tmp_path):
     script = tmp_path / "generation.py"
     script.write_text(GENERATION)
     for program in ([str(script)], ["-m", "tfdbg_cli", "--batch", "-c", "run -n", str(script)]):
-        ran = subprocess.run(
-            [sys.executable, *program], capture_output=True, text=True, timeout=300, check=False
-        )
+        ran = python_in(tmp_path, *program)
         assert ran.returncode == 0, ran.stderr[-2000:]
         assert "done" in ran.stdout

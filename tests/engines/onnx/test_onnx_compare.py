@@ -1,12 +1,11 @@
 """A PyTorch model beside its exports: the example that ships, and its mirror."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from planted_kit import launched
+from program_server import python_in
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -43,8 +42,8 @@ def screens(tmp_path_factory):
     folder = tmp_path_factory.mktemp("export")
     names = [folder / f"{variant}.onnx" for variant in VARIANTS]
     exports = [f"{name} {each}" for name, each in zip(names, VARIANTS.values(), strict=True)]
-    exporting = [sys.executable, "-c", EXPORTING, EXAMPLE, *exports]
-    subprocess.run(exporting, check=True, capture_output=True, timeout=600)
+    (folder / "exporting.py").write_text(EXPORTING)
+    python_in(folder, "exporting.py", str(EXAMPLE), *exports).check_returncode()
     running = folder / "running.py"
     running.write_text(RUNNING)
     runs = ["-c", "run"] * (len(names) + 1)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from program_server import Programs, environment
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import CannotStep, Watch
@@ -269,11 +268,11 @@ print("done")
 """
 
 
-def test_the_mnist_example_is_the_same_and_can_be_cured():
-    made = subprocess.run(
-        [sys.executable, "-c", MNIST], capture_output=True, text=True, cwd=ROOT, check=False
-    )
-    assert made.stdout.endswith("done\n"), made.stderr
+def test_the_mnist_example_is_the_same_and_can_be_cured(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(MNIST)
+    made = Programs(environment(tmp_path), ("tensorflow", "keras"), ROOT).plain(program)
+    assert made.out.endswith("done\n"), made.err
 
 
 def test_going_back_and_forth(classifier):

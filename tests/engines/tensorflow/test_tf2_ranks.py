@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
-import sys
 from pathlib import Path
 
 import pytest
-from ranks_kit import own, together
+from program_server import Programs, environment
+from ranks_kit import own
 
 tf = pytest.importorskip("tensorflow")
 ROOT = Path(__file__).parents[3]
@@ -50,18 +49,17 @@ def ran(folder, *debugger):
     path = folder / "program.py"
     path.write_text(PROGRAM)
     workers = [f"127.0.0.1:{port}" for port in two_free_ports()]
-    starts = []
-    for rank in range(2):
-        config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
-        environment = {
-            **os.environ,
-            **{name: str(folder) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")},
-            "PYTHONPATH": str(ROOT),
-            "TF_CONFIG": json.dumps(config),
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-        }
-        starts.append(([sys.executable, *debugger, str(path)], environment))
-    return together(starts)
+    configs = [
+        {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
+        for rank in range(2)
+    ]
+    programs = Programs(
+        environment(folder) | {"TF_CPP_MIN_LOG_LEVEL": "3"}, ("tensorflow", "keras")
+    )
+    places = [{"TF_CONFIG": json.dumps(config)} for config in configs]
+    done = programs.ranks(*debugger, path, places=places)
+    assert [each.status for each in done] == [0, 0], done
+    return [each.out for each in done]
 
 
 def test_the_workers_stop_together_and_compute_what_they_do_alone(tmp_path):

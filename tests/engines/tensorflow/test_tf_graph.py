@@ -6,6 +6,7 @@ import textwrap
 
 import numpy as np
 import tensorflow as tf
+from program_server import python_in
 
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
@@ -178,7 +179,7 @@ def test_freed_code_does_not_crash(tmp_path):
         text = program.read_text().replace("EARLY", str(early))
         path = tmp_path / f"early_{early}.py"
         path.write_text(text)
-        done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+        done = python_in(tmp_path, str(path))
         assert done.returncode == 0, done.stderr[-2000:]
         lines = done.stdout.splitlines()
         assert lines[-1] == "end" and len(lines) == 32

@@ -122,7 +122,7 @@ session = tf.Session(config=one)
 session.run(count.initializer)
 with open("/proc/self/status") as file:
     print(next(line for line in file if line.startswith("VmData")))
-print(session.run(z, {x: np.ones(2_000_000, np.float32)}), session.run(count))
+print(session.run(z, {x: np.ones(1_000_000, np.float32)}), session.run(count))
 """
     )
     environment = os.environ | {"TMPDIR": str(tmp_path), "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -138,8 +138,8 @@ print(session.run(z, {x: np.ones(2_000_000, np.float32)}), session.run(count))
         )
 
     free = run("unlimited")
-    # TensorFlow alone takes more where there are more cores. The values take 1.6 GB.
-    room = int(re.search(r"VmData:\s+(\d+) kB", free.stdout)[1]) + 1_100_000
+    # TensorFlow alone takes more where there are more cores. The values take 0.8 GB.
+    room = int(re.search(r"VmData:\s+(\d+) kB", free.stdout)[1]) + 650_000
     commands = ["-c", "run", "-c", "run", "-c", "lt -n root"]
     ways = ([], ["-m", "tfdbg_cli", "--batch", *commands])
     plain, debugged = (run(room, *way) for way in ways)

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
+from program_server import python_in
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch_kit import observers
 from torch_shell import dump_of, shell_of
@@ -275,12 +276,10 @@ def test_distributed_tensors_are_this_ranks_shard(tmp_path):
         "print(note(t))\n"
         "dist.destroy_process_group()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "meet")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    program = tmp_path / "program.py"
+    program.write_text(code)
+    done = python_in(tmp_path, "program.py", str(tmp_path / "meet"))
+    assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert first == "[0.0, 1.0, 2.0, 3.0] ('float32', (4,), 16)"
     assert second.startswith("this rank's shard of [4], placed ")
