@@ -103,7 +103,7 @@ class Both(BothWays):
         # 1 and 3 are the check's own: nothing was checked, or something passed.
         own = (1, 3) if commands[:1] == ("--check",) else ()
         assert done.status == alone.status or done.status in own, done.err
-        assert errors_of(done) == errors_of(alone)
+        assert errors_of(done) == errors_of(alone), (done.err, alone.err)
         return done.out
 
     def __call__(self, text: str, *commands: str) -> str:

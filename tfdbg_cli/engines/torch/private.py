@@ -26,8 +26,10 @@ from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.common.interpreter.signal_gate import add_helpers
 from tfdbg_cli.engines.kit.patching.private_names import PrivateNames
 
+# Tested by their contracts, steps and runs: `scripts/test versions all`.
+_EARLIER = ("2.9.1", "2.10.0", "2.11.0", "2.12.1")
 #: What the engine knows of this PyTorch.
-NAMES = PrivateNames("PyTorch", str(torch.__version__), ("2.13.0", "2.14.1"))
+NAMES = PrivateNames("PyTorch", str(torch.__version__), (*_EARLIER, "2.13.0", "2.14.1"))
 #: The ability that `NAMES` knows by this name.
 STEPPED = "stepped through"
 
