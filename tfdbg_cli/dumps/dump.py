@@ -11,7 +11,7 @@ import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.common.interpreter.garbage import collector_paused
@@ -58,14 +58,29 @@ Predicate = Callable[..., bool]
 #: or ``None`` where they are those of the run in any case (random numbers). ``is_wide``: the values
 #: are of a wider dtype than the node's, and stay so. Raises `CannotRedo`.
 Redo = Callable[..., Sequence[Any] | None]
-#: What a tensor (``node:slot``) is with a change of the run; ``None``: what it was. Raises
-#: `CannotRedo` where nobody knows.
-NewValues = Callable[[str], Any]
 _Filter = TypeVar("_Filter", bound=Predicate)
 
 
 class CannotRedo(Exception):
     """An op can't be computed again, for the reason that the message says."""
+
+
+class NewValues(Protocol):
+    """The values of a run with a change.
+
+    Attributes:
+        node: the op that is changed.
+    """
+
+    @property
+    def node(self) -> str: ...
+
+    def __call__(self, name: str) -> Any:
+        """What a tensor (``node:slot``) is with the change; ``None``: what it was.
+
+        Raises:
+            CannotRedo: nobody knows.
+        """
 
 
 def only_nonfinite(predicate: _Filter) -> _Filter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tfdbg_cli.commands.context import TENSOR_MODES, Context
@@ -33,6 +33,7 @@ __all__ = ["COMMANDS"]
 
 _SECONDS = 20.0
 _MOST_TENSORS = 12
+_MOST_NAMES = 8
 
 _EDIT = "fix N --apply FILE writes the change of the line: run the program again with it."
 _HAS_VALUES = (
@@ -209,28 +210,54 @@ def _go(context: Context, chosen: TriedRemedy) -> Result:
             "use.",
             _EDIT,
         )
-    given: list[str] = []
-    bad: list[str] = []
-
-    def new(name: str) -> Array | None:
-        value = chosen.value(name)
-        if value is not None:
-            given.append(name)
-        elif _is_bad(dump, name):
-            bad.append(name)
-        return value
-
+    new = _NewValues(dump, chosen)
     try:
         context.replace(new)
     except CannotRedo as error:
         raise UserError(f"The program can't go on with this: {error}.", _EDIT) from None
-    if not given:
+    if not new.given:
         raise UserError("Nothing that the run returns depends on the changed op.", _EDIT)
-    text = f"The program gets {', '.join(dict.fromkeys(given))} with the change."
-    if bad:
-        text += f" Still bad, from elsewhere: {', '.join(dict.fromkeys(bad))}."
+    text = f"The program gets {_some(new.given)} with the change."
+    if new.bad:
+        text += f" Still bad, from elsewhere: {_some(new.bad)}."
     name = context.run_info.filter_name or RECOMMENDED
-    return Script((f"run -f {quoted(name)}",), Toast(text, "warning" if bad else "success"))
+    return Script((f"run -f {quoted(name)}",), Toast(text, "warning" if new.bad else "success"))
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first of some names, and how many more there are."""
+    each = [*dict.fromkeys(names)]
+    more = f" and {len(each) - _MOST_NAMES} more" if len(each) > _MOST_NAMES else ""
+    return f"{', '.join(each[:_MOST_NAMES])}{more}"
+
+
+class _NewValues:
+    """What the program gets, as it asks for it.
+
+    Args:
+        dump: of the run.
+        chosen: the remedy.
+
+    Attributes:
+        node: the changed op.
+        given: the tensors that are other ones.
+        bad: those that are as they were, and bad.
+    """
+
+    def __init__(self, dump: Dump, chosen: TriedRemedy) -> None:
+        self._dump, self._chosen = dump, chosen
+        self.node = chosen.candidate.change.node
+        self.given: list[str] = []
+        self.bad: list[str] = []
+
+    def __call__(self, name: str) -> Array | None:
+        """The value of a tensor with the change; ``None``: what it was."""
+        value = self._chosen.value(name)
+        if value is not None:
+            self.given.append(name)
+        elif _is_bad(self._dump, name):
+            self.bad.append(name)
+        return value
 
 
 COMMANDS = (
@@ -277,8 +304,8 @@ COMMANDS = (
         details="fix tries each remedy on copies of the recorded values, with the framework's own "
         "ops: it recomputes the changed op and every op that depends on it, gradients and updates "
         "included. The program and its files don't change. Only --go gives the program other "
-        "results of this run, if it gets them at the run's end: from functions of JAX, sessions "
-        "and ONNX Runtime. fix names the ops that it can't recompute; config set level values "
+        "results of this run: of functions of JAX, of sessions, of ONNX Runtime, and of PyTorch at "
+        "the level values. fix names the ops that it can't recompute; config set level values "
         "keeps the values that they need.",
     ),
 )

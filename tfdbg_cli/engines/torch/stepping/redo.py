@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -25,6 +26,11 @@ _Array = np.ndarray[Any, Any]
 
 _RANDOM = getattr(getattr(torch, "Tag", None), "nondeterministic_seeded", None)
 _DROPOUT = "aten::native_dropout"
+# What draws random numbers whatever the elements of its inputs are.
+_DRAWS_ALONE = re.compile(
+    r"aten::(?:rand\w*_like|(?:uniform|normal|log_normal|exponential|random|cauchy|geometric)_"
+    r"|bernoulli_\.float)(?:\.|$)"
+)
 
 
 def redo_of(dump: Dump, ops: Callable[[], Iterable[tuple[str, OpRecord]]]) -> Redo:
@@ -60,7 +66,11 @@ def _redo_op(
         raise CannotRedo("it is no op of PyTorch's own")
     op = _op_of(facts)
     if _RANDOM in getattr(op, "tags", ()):
-        return _dropout(record, given, made) if facts.overload == _DROPOUT else None
+        if facts.overload == _DROPOUT:
+            return _dropout(record, given, made)
+        if _DRAWS_ALONE.match(facts.overload) is None:  # `bernoulli(p)` depends on `p`
+            raise CannotRedo("its random numbers aren't in the dump")
+        return None
     if len(given) != len(record.inputs):
         raise CannotRedo("its inputs aren't known")
     # No mode of the program's sees any of it, nor that tensors are made of arrays.
