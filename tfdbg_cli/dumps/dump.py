@@ -26,6 +26,7 @@ from tfdbg_cli.dumps.sources import Sources
 from tfdbg_cli.dumps.tables import Tables
 
 __all__ = [
+    "HANDLES",
     "CannotRedo",
     "Datum",
     "Dump",
@@ -43,11 +44,12 @@ __all__ = [
     "number_executions",
     "only_nonfinite",
     "takes_dump",
+    "variable_before",
 ]
 
 
-# Their outputs are handles of variables.
-_HANDLES = frozenset({"VarHandleOp", "_VarHandlesOp"})
+#: Their outputs are handles of variables.
+HANDLES = frozenset({"VarHandleOp", "_VarHandlesOp"})
 
 
 #: What a tensor filter is: ``f(datum, value) -> bool``, or ``f(datum, value, dump) -> bool`` where
@@ -70,10 +72,14 @@ class NewValues(Protocol):
 
     Attributes:
         node: the op that is changed.
+        written: the variables that the run has written, with values that are other ones now.
     """
 
     @property
     def node(self) -> str: ...
+
+    @property
+    def written(self) -> Sequence[str]: ...
 
     def __call__(self, name: str) -> Any:
         """What a tensor (``node:slot``) is with the change; ``None``: what it was.
@@ -337,7 +343,7 @@ class Dump(ABC):
         if known:
             return known
         graph = self.graph()
-        if graph is not None and self.op_type(node_name) in _HANDLES:
+        if graph is not None and self.op_type(node_name) in HANDLES:
             readers = [
                 edge.node
                 for edge in graph.recipients(node_name, control=False)
@@ -366,3 +372,23 @@ class Dump(ABC):
             f'Node "{node}" does not exist in the graph.',
             did_you_mean(name.removesuffix(":0"), own) or did_you_mean(name, self.tensor_names()),
         )
+
+
+def variable_before(dump: Dump, handle: str) -> Any:
+    """The value that a variable had before a run wrote to it, as the run has read it.
+
+    Args:
+        dump: of the run.
+        handle: of the variable, a tensor.
+
+    Raises:
+        CannotRedo: the run has not read it before.
+    """
+    graph = dump.graph()
+    edges = graph.recipients(handle.rpartition(":")[0], control=False) if graph is not None else ()
+    for edge in edges:
+        node = graph.nodes[edge.node] if graph is not None else None
+        if node is not None and node.op_type == "ReadVariableOp" and [*node.inputs] == [handle]:
+            for datum in dump.by_node(edge.node):
+                return datum.get_tensor()
+    raise CannotRedo(f"the value of {handle} before the run isn't in the dump")

@@ -9,7 +9,7 @@ from typing import Any
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.common.node_words import BACKWARD, PHASE
-from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
+from tfdbg_cli.dumps.dump import HANDLES, CannotRedo, Datum, Dump, variable_before
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.cause_ops import forward_node
@@ -68,7 +68,8 @@ class Outcome:
         bad_value: its value.
         unknown: the first node that could not be computed; empty: all could.
         why: the reason.
-        left: all nodes that depend on the change and could not be computed.
+        left: all nodes that depend on the change and could not be computed; for each the node that
+            is the cause, and the reason.
         count: of the nodes that were computed.
     """
 
@@ -77,7 +78,7 @@ class Outcome:
         self.bad = ""
         self.bad_value: Array | None = None
         self.unknown = self.why = ""
-        self.left: set[str] = set()
+        self.left: dict[str, tuple[str, str]] = {}
         self.count = 0
 
 
@@ -368,6 +369,8 @@ class Trial:
 
     def _from_inputs(self, name: str, depth: int) -> Any:
         node = self._graph.nodes.get(node_name_of(name))
+        if node is not None and node.op_type in HANDLES:
+            return variable_before(self._dump, name)
         slot = int(name.rpartition(":")[2]) if name.rpartition(":")[2].isdigit() else 0
         is_made = node is not None and (
             node.inputs or node.op_type in self._lineage.roles.placing  # written in the graph
@@ -392,7 +395,9 @@ class Trial:
         # An update is told of only where nothing before it is unknown.
         if why and (not self._outcome.unknown or self._is_update(self._outcome.unknown)):
             self._outcome.unknown, self._outcome.why = node.name, why
-        self._outcome.left.add(node.name)
+        left, sources = self._outcome.left, map(node_name_of, node.inputs)
+        cause = node.name, why
+        left[node.name] = cause if why else next((left[e] for e in sources if e in left), cause)
         for slot in range(max(len(self._dump.by_node(node.name)), 8)):
             self._unknown[f"{node.name}:{slot}"] = why
 

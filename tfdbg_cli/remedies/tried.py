@@ -89,8 +89,9 @@ class TriedRemedy:
         outcome = self.outcome
         node = node_name_of(name)
         if node in outcome.left:
-            of = "" if node == outcome.unknown else f"depends on {outcome.unknown}, which "
-            raise CannotRedo(f"{name} {of}wasn't recomputed: {outcome.why}")
+            cause, why = outcome.left[node]
+            of = "" if node == cause else f"depends on {cause}, which "
+            raise CannotRedo(f"{name} {of}wasn't recomputed: {why}")
         return outcome.values.get(name)
 
     def record(self) -> dict[str, Any]:

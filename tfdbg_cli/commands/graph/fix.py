@@ -36,10 +36,7 @@ _MOST_TENSORS = 12
 _MOST_NAMES = 8
 
 _EDIT = "fix N --apply FILE writes the change of the line: run the program again with it."
-_HAS_VALUES = (
-    "The program has the values of this run already, or gets them otherwise than from a JAX "
-    "function or a session's run."
-)
+_HAS_VALUES = "The program has the values of this run already."
 _NO_RUN = "There is no run here whose results the program still waits for."
 _NONE = "No remedy of the table fits this reason."
 _KEEP = "config set level values"
@@ -203,13 +200,6 @@ def _go(context: Context, chosen: TriedRemedy) -> Result:
     if context.replace is None:
         raise UserError(_HAS_VALUES if context.mode == "run-end" else _NO_RUN, _EDIT)
     dump = context.need_dump()
-    written = written_variables(dump, chosen.outcome)
-    if written:
-        raise UserError(
-            f"The run has written to {', '.join(written)} already: other results would be of no "
-            "use.",
-            _EDIT,
-        )
     new = _NewValues(dump, chosen)
     try:
         context.replace(new)
@@ -218,6 +208,8 @@ def _go(context: Context, chosen: TriedRemedy) -> Result:
     if not new.given:
         raise UserError("Nothing that the run returns depends on the changed op.", _EDIT)
     text = f"The program gets {_some(new.given)} with the change."
+    if new.written:
+        text += f" These variables were written again: {_some(new.written)}."
     if new.bad:
         text += f" Still bad, from elsewhere: {_some(new.bad)}."
     name = context.run_info.filter_name or RECOMMENDED
@@ -240,6 +232,7 @@ class _NewValues:
 
     Attributes:
         node: the changed op.
+        written: variables that would have got other values in the run.
         given: the tensors that are other ones.
         bad: those that are as they were, and bad.
     """
@@ -247,6 +240,7 @@ class _NewValues:
     def __init__(self, dump: Dump, chosen: TriedRemedy) -> None:
         self._dump, self._chosen = dump, chosen
         self.node = chosen.candidate.change.node
+        self.written = written_variables(dump, chosen.outcome)
         self.given: list[str] = []
         self.bad: list[str] = []
 
@@ -304,8 +298,8 @@ COMMANDS = (
         details="fix tries each remedy on copies of the recorded values, with the framework's own "
         "ops: it recomputes the changed op and every op that depends on it, gradients and updates "
         "included. The program and its files don't change. Only --go gives the program other "
-        "results of this run: of functions of JAX, of sessions, of ONNX Runtime, and of PyTorch at "
-        "the level values. fix names the ops that it can't recompute; config set level values "
-        "keeps the values that they need.",
+        "results of this run: of functions of JAX and TensorFlow, of sessions, of ONNX Runtime, "
+        "and of PyTorch at the level values. fix names the ops that it can't recompute; config "
+        "set level values keeps the values that they need.",
     ),
 )
