@@ -104,8 +104,8 @@ def _writes(
         held = output.held
         if output.key not in living or (held is None and output.is_view):
             continue  # the program has let go of it, or its memory is another output's
-        if (is_lost := held is None) or not held.key:
-            is_covered = not is_lost and _count(output) <= largest.get(output.key, 0)
+        if held is None or not held.key:  # overwritten: what is current covers it
+            is_covered = _count(output) <= largest.get(output.key, 0)
             if not is_covered and new(output.name) is not None:
                 raise CannotRedo(f"{output.name} wasn't kept, or was overwritten in part")
             continue
