@@ -68,18 +68,15 @@ class CannotRedo(Exception):
 
 
 class NewValues(Protocol):
-    """The values of a run with a change.
-
-    Attributes:
-        node: the op that is changed.
-        written: the variables that the run has written, with values that are other ones now.
-    """
+    """The values of a run with a change."""
 
     @property
-    def node(self) -> str: ...
+    def node(self) -> str:
+        """The op that is changed."""
 
     @property
-    def written(self) -> Sequence[str]: ...
+    def written(self) -> Sequence[str]:
+        """The variables that the run has written, with values that are other ones now."""
 
     def __call__(self, name: str) -> Any:
         """What a tensor (``node:slot``) is with the change; ``None``: what it was.

@@ -21,8 +21,9 @@ from tfdbg_cli.filters.cause_ops import forward_node
 from tfdbg_cli.filters.cause_patterns import later_phase
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
-from tfdbg_cli.remedies.candidates import Candidate, Situation, candidates
+from tfdbg_cli.remedies.candidates import candidates
 from tfdbg_cli.remedies.edits import Edit, edited
+from tfdbg_cli.remedies.situation import Candidate, Situation
 from tfdbg_cli.remedies.trial import Outcome, Trial, difference
 
 __all__ = ["TriedRemedy", "tried", "tried_at_stop", "written_variables"]
@@ -328,7 +329,12 @@ def _edit(
     if lines is None:
         return None
     names = (node.op_type.rstrip("_").lower(), situation.meaning)
-    found = edited(lines, frame.line, names, candidate.argument, spelling, candidate.numbers)
+    nodes = situation.graph.nodes
+    others = (own_frame(nodes[each].frames or ()) for each in candidate.others)
+    frames = [frame, *filter(None, others)]
+    if len(frames) <= len(candidate.others) or {each.file for each in frames} != {frame.file}:
+        return None
+    found = edited(lines, frames, names, candidate.argument, spelling, candidate.numbers)
     if found is None and situation.meaning == "reciprocal":  # written as 1 / x
-        found = edited(lines, frame.line, ("div",), 1, spelling, candidate.numbers)
+        found = edited(lines, frames, ("div",), 1, spelling, candidate.numbers)
     return found

@@ -38,9 +38,9 @@ from tfdbg_cli.engines.tensorflow.functions.ops import (
     used,
 )
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
-from tfdbg_cli.engines.tensorflow.functions.replacing import replace_results
 from tfdbg_cli.engines.tensorflow.functions.replicas import is_replica
 from tfdbg_cli.engines.tensorflow.functions.slots import Slots, is_bad
+from tfdbg_cli.engines.tensorflow.functions.stepping.replacing import replace_results
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
 from tfdbg_cli.engines.tensorflow.functions.variables import redo_reads
 from tfdbg_cli.engines.tensorflow.shared.redo import redo_of
