@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
-from tfdbg_cli.common.node_words import ALPHA
+from tfdbg_cli.common.node_words import ALPHA, BACKWARD
 from tfdbg_cli.dumps.dump import CannotRedo
+from tfdbg_cli.dumps.graph import node_name_of
 from tfdbg_cli.filters.cause_ops import is_decomposition
-from tfdbg_cli.filters.cause_patterns import number_of
+from tfdbg_cli.filters.cause_patterns import later_phase, number_of
 from tfdbg_cli.filters.cause_rules import BY_ELEMENT
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.remedies.edits import number_text
@@ -25,6 +26,9 @@ from tfdbg_cli.remedies.situation import Candidate, Situation
 from tfdbg_cli.remedies.trial import Change
 
 __all__ = ["CANDIDATES", "candidates", "remedy"]
+
+# More of them aren't named, or changed together.
+_MOST_ROWS, _MOST_GRADIENTS = 8, 500
 
 _Make = Callable[[Situation], Iterator[Candidate]]
 _Function = Callable[[Array], Array]
@@ -393,6 +397,55 @@ def _rate(situation: Situation) -> Iterator[Candidate]:
     )
 
 
+def _clipped(situation: Situation) -> Iterator[Candidate]:
+    """All gradients of a step clipped at a norm of 1."""
+    nodes = situation.graph.nodes
+    if later_phase(nodes, situation.node.name) != "optimizer":
+        return
+    steps = (node for name, node in nodes.items() if later_phase(nodes, name) == "optimizer")
+    names = dict.fromkeys(name for node in steps for name in node.inputs)
+    names = {e: None for e in names if later_phase(nodes, node_name_of(e)) == BACKWARD}
+    if not names or len(names) > _MOST_GRADIENTS:
+        return
+    values = [situation.value(name).astype(np.float64) for name in names]
+    norm = float(np.sqrt(sum(float((value * value).sum()) for value in values)))
+    if not 1 < norm < np.inf:
+        return
+    changes = [Change(node_name_of(name), replace=_scaled(situation, name, norm)) for name in names]
+    change = changes.pop(0)
+    change.others = changes
+    yield Candidate(f"the gradients clipped at norm 1 (it is {norm:.3g} here)", change)
+
+
+def _scaled(situation: Situation, name: str, norm: float) -> Callable[[list[Any]], list[Array]]:
+    def replace(given: list[Any]) -> list[Array]:
+        value = situation.value(name)
+        return [(value.astype(np.float64) / norm).astype(value.dtype)]
+
+    return replace
+
+
+def _without_rows(situation: Situation) -> Iterator[Candidate]:
+    """A batch without its bad rows; so that all shapes stay, a good row is there twice."""
+    name = f"{situation.node.name}:0"
+    value = situation.value(name)
+    if value.ndim < 2 or value.dtype.kind not in "fV":
+        return
+    is_good = np.isfinite(value.astype(np.float64)).reshape(len(value), -1).all(-1)
+    bad, good = np.flatnonzero(~is_good).tolist(), np.flatnonzero(is_good).tolist()
+    if not good or not 0 < len(bad) <= _MOST_ROWS:
+        return
+
+    def replace(given: list[Any]) -> list[Array]:
+        made = np.array(value)
+        made[bad] = value[good[0]]
+        return [made]
+
+    rows = f"row {bad[0]}" if len(bad) == 1 else f"rows {', '.join(map(str, bad))}"
+    text = f"without {rows} of the batch (tried with row {good[0]} in place)"
+    yield Candidate(text, Change(situation.node.name, replace=replace))
+
+
 def _infinities(situation: Situation) -> Iterator[Candidate]:
     """Large finite numbers in place of infinities."""
     largest = largest_number(situation.dtype)
@@ -459,8 +512,9 @@ CANDIDATES: Mapping[str, tuple[_Make, ...]] = {
     "sqrt": (_root,),
     "power": (_base,),
     "exp": (_exponential,),
-    "half": (_cast, _infinities, _kept),
-    "overflow": (_rate, _cast, _wide, _kept),
+    "half": (_clipped, _cast, _infinities, _kept),
+    "batch": (_without_rows,),
+    "overflow": (_rate, _clipped, _cast, _wide, _kept),
     "difference": (_infinities,),
     "product": (_product,),
     "masked": (_rows,),

@@ -74,6 +74,11 @@ def _fix(context: Context, arguments: argparse.Namespace) -> Result:
 
 def _without(dump: Dump, begin: Datum) -> list[Line]:
     """Where there is nothing to try: what to look at next."""
+    return [line((_NONE, "info")), _next(dump, begin)]
+
+
+def _next(dump: Dump, begin: Datum) -> Line:
+    """What to look at where the bad value came from elsewhere."""
     cause = cause_of(TensorLineage.of(dump), begin)
     kind = cause.kind if cause is not None else ""
     name = quoted(begin.tensor_name)
@@ -85,10 +90,7 @@ def _without(dump: Dump, begin: Datum) -> list[Line]:
         "inputs": (_KEEP, "keeps the inputs of each op"),
     }
     command, text = nexts.get(kind, ("why", "tells the reason"))
-    return [
-        line((_NONE, "info")),
-        line((command, "link", command), (f" {text}.", "dim")),
-    ]
+    return line((command, "link", command), (f" {text}.", "dim"))
 
 
 def _table(dump: Dump, begin: Datum, found: Sequence[TriedRemedy]) -> list[Line]:
@@ -125,6 +127,9 @@ def _table(dump: Dump, begin: Datum, found: Sequence[TriedRemedy]) -> list[Line]
             )
         )
     lines += [line(), line(("fix 1", "link", "fix 1"), (" shows the first one in full.", "dim"))]
+    cause = cause_of(TensorLineage.of(dump), begin)
+    if cause is not None and cause.kind == "batch":
+        lines.append(_next(dump, begin))
     if any("isn't in the dump" in each.outcome.why for each in found):
         text = " keeps all values from the next run on, so that more can be computed again."
         lines.append(line((_KEEP, "link", _KEEP), (text, "dim")))
@@ -201,6 +206,13 @@ def _go(context: Context, chosen: TriedRemedy) -> Result:
         raise UserError(_HAS_VALUES if context.mode == "run-end" else _NO_RUN, _EDIT)
     dump = context.need_dump()
     new = _NewValues(dump, chosen)
+    graph = dump.graph()
+    node = graph.nodes.get(new.node) if graph is not None else None
+    if node is not None and not node.inputs:
+        raise UserError(
+            f"{new.node} came into the run from outside: the program's data isn't changed.",
+            "Leave the rows out where the data is read.",
+        )
     try:
         context.replace(new)
     except CannotRedo as error:
