@@ -426,7 +426,7 @@ def _scaled(situation: Situation, name: str, norm: float) -> Callable[[list[Any]
 
 
 def _without_rows(situation: Situation) -> Iterator[Candidate]:
-    """A batch without its bad rows; so that all shapes stay, a good row is there twice."""
+    """An input without its bad rows; so that all shapes stay, a good row is there twice."""
     name = f"{situation.node.name}:0"
     value = situation.value(name)
     if value.ndim < 2 or value.dtype.kind not in "fV":
@@ -442,7 +442,7 @@ def _without_rows(situation: Situation) -> Iterator[Candidate]:
         return [made]
 
     rows = f"row {bad[0]}" if len(bad) == 1 else f"rows {', '.join(map(str, bad))}"
-    text = f"without {rows} of the batch (tried with row {good[0]} in place)"
+    text = f"without {rows} of {situation.node.name} (tried with row {good[0]} in place)"
     yield Candidate(text, Change(situation.node.name, replace=replace))
 
 

@@ -39,6 +39,7 @@ _EDIT = "fix N --apply FILE writes the change of the line: run the program again
 _HAS_VALUES = "The program has the values of this run already."
 _NO_RUN = "There is no run here whose results the program still waits for."
 _NONE = "No remedy of the table fits this reason."
+_UNKNOWN = "The reason isn't known, so there is no remedy to try."
 _KEEP = "config set level values"
 
 
@@ -74,7 +75,8 @@ def _fix(context: Context, arguments: argparse.Namespace) -> Result:
 
 def _without(dump: Dump, begin: Datum) -> list[Line]:
     """Where there is nothing to try: what to look at next."""
-    return [line((_NONE, "info")), _next(dump, begin)]
+    is_known = cause_of(TensorLineage.of(dump), begin) is not None
+    return [line((_NONE if is_known else _UNKNOWN, "info")), _next(dump, begin)]
 
 
 def _next(dump: Dump, begin: Datum) -> Line:
@@ -87,9 +89,16 @@ def _next(dump: Dump, begin: Datum) -> Line:
         "weights": ("run -f", "from the start of the program on finds the run that wrote them"),
         "memory": (f"li {quoted(begin.node_name)}", "shows where the memory comes from"),
         "number": (f"ni -t {quoted(begin.node_name)}", "shows where the number is written"),
-        "inputs": (_KEEP, "keeps the inputs of each op"),
+        "inputs": (_KEEP, "keeps the inputs of each op from the next run on; they show the reason"),
     }
-    command, text = nexts.get(kind, ("why", "tells the reason"))
+    known = ("why", "tells the reason and what people do about it")
+    info = dump.run_info()
+    if (
+        info is not None and (info.number or info.call_count) == 1
+    ):  # no run of the program has written them
+        text = "shows which elements are bad; they were so before the first run of the program"
+        nexts["weights"] = (f"pt {name} --map", text)
+    command, text = nexts.get(kind or "inputs", known)
     return line((command, "link", command), (f" {text}.", "dim"))
 
 
