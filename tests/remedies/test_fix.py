@@ -225,7 +225,7 @@ def test_a_bad_row_of_the_batch_is_left_out(tmp_path: Path, engine: str) -> None
     options = ["--batch", "-c", "config set level values", "-c", "run -f"]
     done = debugger_in(tmp_path, *options, "-c", "fix", "-c", "fix 1 --go", "train.py")
     text = r"without row 3 of \S+ \(tried with row 0 in place\)"
-    assert re.search(rf"^Tried: {text}: clean to the", done.stdout, re.MULTILINE)
+    assert re.search(rf"^1  {text} +clean to the", done.stdout, re.MULTILINE), done.stdout
     assert re.search(r"^pt \S+ --map shows which rows", done.stdout, re.MULTILINE)
     assert "the program's data isn't changed" in done.stderr
     assert np.isnan(Fixed.numbers(done.stdout)[2][1])

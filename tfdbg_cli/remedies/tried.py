@@ -197,6 +197,7 @@ def _try(
     is_later = bool(later_phase(nodes, outcome.unknown)) or _writes(lineage, outcome.unknown)
     is_whole = not outcome.unknown or (loss is not None and is_later)
     is_whole = is_whole or _is_up_to_update(nodes, outcome)
+    is_whole = is_whole or all(_ends_well(lineage, name) for name in outcome.left)
     return TriedRemedy(
         candidate,
         outcome,
@@ -209,6 +210,13 @@ def _try(
         frame,
         _edit(dump, node, situation, candidate, frame),
     )
+
+
+def _ends_well(lineage: TensorLineage, name: str) -> bool:
+    """Whether a node that wasn't computed gives whole numbers, or writes what is known."""
+    data = lineage.dump.by_node(name)
+    is_whole_number = all("int" in each.dtype or each.dtype == "bool" for each in data)
+    return _writes(lineage, name) or (bool(data) and is_whole_number)
 
 
 def _before(trial: Trial, outcome: Outcome, node: Node) -> dict[str, Any]:
@@ -261,7 +269,7 @@ def _then(
     known = ""
     if loss is not None:
         known = "clean to the loss, gradients too" if "backward" in phases else "clean to the loss"
-    if not outcome.unknown:
+    if all(_writes(lineage, name) for name in outcome.left):
         return known or "clean to the end of the run"
     if not known and _is_up_to_update(nodes, outcome):
         return "gradients clean; the loss is as it was"

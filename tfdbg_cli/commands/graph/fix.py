@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.commands.context import TENSOR_MODES, Context
@@ -17,8 +17,9 @@ from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.wrapping import Prose, columns_of
 from tfdbg_cli.common.arrays import Array
-from tfdbg_cli.common.documents import Line, Span, TextDocument, line
+from tfdbg_cli.common.documents import ChainDocument, Line, Span, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
@@ -62,7 +63,7 @@ def _fix(context: Context, arguments: argparse.Namespace) -> Result:
     if not found:
         return TextDocument(_without(dump, begin))
     if arguments.number is None:
-        return TextDocument(_table(dump, begin, found))
+        return _list(context, dump, begin, found)
     if arguments.number > len(found):
         raise UserError(f"There are {len(found)} remedies here.", "fix lists them.")
     chosen = found[arguments.number - 1]
@@ -70,7 +71,9 @@ def _fix(context: Context, arguments: argparse.Namespace) -> Result:
         return _go(context, chosen)
     if arguments.apply:
         return _apply(chosen, arguments.apply)
-    return TextDocument(_page(dump, chosen))
+    return ChainDocument(
+        [Prose(_page(dump, chosen), columns_of(context)), TextDocument(_change(chosen))]
+    )
 
 
 def _without(dump: Dump, begin: Datum) -> list[Line]:
@@ -102,47 +105,64 @@ def _next(dump: Dump, begin: Datum) -> Line:
     return line((command, "link", command), (f" {text}.", "dim"))
 
 
-def _table(dump: Dump, begin: Datum, found: Sequence[TriedRemedy]) -> list[Line]:
+def _list(context: Context, dump: Dump, begin: Datum, found: Sequence[TriedRemedy]) -> TextDocument:
+    """All remedies; below each other where the screen is too narrow for a table."""
     health = TensorHealth(TensorFacts(dump))
-    rows = [
-        (
-            each.text,
-            each.then,
-            f"{each.loss[1]:.5g}" if each.loss is not None else "",
-            each.elsewhere,
-        )
-        for each in found
-    ]
+    head = [line("Remedies for ", health.name(begin), ", tried on the values of this run:"), line()]
+    end = [line(), line(("fix 1", "link", "fix 1"), (" shows the first one in full.", "dim"))]
+    cause = cause_of(TensorLineage.of(dump), begin)
+    if cause is not None and cause.kind == "batch":
+        end.append(_next(dump, begin))
+    if any("isn't in the dump" in each.outcome.why for each in found):
+        text = " keeps all values from the next run on, so that more can be computed again."
+        end.append(line((_KEEP, "link", _KEEP), (text, "dim")))
+    columns, table = columns_of(context), _table(found)
+    if max(len(each.text) for each in table) <= columns:
+        return TextDocument([*head, *table, *end])
+    return Prose([*head, *_entries(found), *end], columns, indent=3)
+
+
+def _table(found: Sequence[TriedRemedy]) -> list[Line]:
+    rows = [(each.text, each.then, _loss(each), each.elsewhere) for each in found]
     heads = ("change", "then", "loss", "changed elsewhere")
     widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(3)]
     lines = [
-        line("Remedies for ", health.name(begin), ", tried on the values of this run:"),
-        line(),
         line(
             "   ",
             *((f"{heads[at]:{widths[at]}}  ", "bold") for at in range(3)),
             (heads[3], "bold"),
-        ),
+        )
     ]
     for number, (each, row) in enumerate(zip(found, rows, strict=True), 1):
-        role = "success" if each.helps else "error"
         lines.append(
             line(
                 (f"{number}  ", "link", f"fix {number}"),
                 f"{row[0]:{widths[0]}}  ",
-                (f"{row[1]:{widths[1]}}  ", role),
+                (f"{row[1]:{widths[1]}}  ", _role(each)),
                 f"{row[2]:{widths[2]}}  ",
                 (row[3], "dim"),
             )
         )
-    lines += [line(), line(("fix 1", "link", "fix 1"), (" shows the first one in full.", "dim"))]
-    cause = cause_of(TensorLineage.of(dump), begin)
-    if cause is not None and cause.kind == "batch":
-        lines.append(_next(dump, begin))
-    if any("isn't in the dump" in each.outcome.why for each in found):
-        text = " keeps all values from the next run on, so that more can be computed again."
-        lines.append(line((_KEEP, "link", _KEEP), (text, "dim")))
     return lines
+
+
+def _entries(found: Sequence[TriedRemedy]) -> Iterator[Line]:
+    for number, each in enumerate(found, 1):
+        loss = f", loss {_loss(each)}" if each.loss is not None else ""
+        yield line((f"{number}  ", "link", f"fix {number}"), each.text)
+        yield line("   ", (each.then, _role(each)), f"{loss}; ", (_elsewhere(each), "dim"))
+
+
+def _loss(each: TriedRemedy) -> str:
+    return f"{each.loss[1]:.5g}" if each.loss is not None else ""
+
+
+def _elsewhere(each: TriedRemedy) -> str:
+    return f"changed elsewhere: {each.elsewhere}"
+
+
+def _role(each: TriedRemedy) -> str:
+    return "success" if each.helps else "error"
 
 
 def _page(dump: Dump, chosen: TriedRemedy) -> list[Line]:
@@ -169,7 +189,13 @@ def _page(dump: Dump, chosen: TriedRemedy) -> list[Line]:
     lines.append(line())
     if chosen.edit is None or chosen.frame is None:
         place = f" at {near_path(chosen.frame.file)}:{chosen.frame.line}" if chosen.frame else ""
-        return [*lines, line(f"The line{place} has to be changed by hand: ", (chosen.text, "bold"))]
+        lines.append(line(f"The line{place} has to be changed by hand: ", (chosen.text, "bold")))
+    return lines
+
+
+def _change(chosen: TriedRemedy) -> list[Line]:
+    """The edit, whose lines aren't broken."""
+    lines = []
     for text in chosen.diff:
         role = {"+": "success", "-": "error"}.get(text[:1], "dim")
         lines.append(line((text, role)))
