@@ -183,6 +183,54 @@ def test_a_remedy_of_ones_own(tmp_path: Path) -> None:
     assert '+loss = tf.reduce_mean(tf.log(tf.softplus(p)), name="loss")' in done.stdout
 
 
+# A batch whose row 3 is bad, in row 2 of what is printed.
+BATCHES = {
+    "torch": """
+        import numpy as np
+        import torch
+        model = torch.nn.Linear(3, 1)
+        for step in range(4):
+            x = np.ones((8, 3), np.float32)
+            x[3, 1] = np.nan if step == 2 else 1
+            loss = model(torch.from_numpy(x)).mean()
+            loss.backward()
+            print(step, loss.item())
+    """,
+    "tensorflow": """
+        import numpy as np
+        import tensorflow as tf
+        w = tf.Variable(tf.ones((3, 1)))
+        @tf.function
+        def train(x):
+            return tf.reduce_mean(x @ w)
+        for step in range(4):
+            x = np.ones((8, 3), np.float32)
+            x[3, 1] = np.nan if step == 2 else 1
+            print(step, float(train(tf.constant(x))))
+    """,
+    "jax": """
+        import jax
+        import jax.numpy as jnp
+        train = jax.jit(lambda w, x: (x @ w).mean())
+        for step in range(4):
+            x = jnp.ones((8, 3)).at[3, 1].set(jnp.nan if step == 2 else 1)
+            print(step, float(train(jnp.ones(3), x)))
+    """,
+}
+
+
+@pytest.mark.parametrize("engine", [pytest.param(e, marks=needs(e)) for e in BATCHES])
+def test_a_bad_row_of_the_batch_is_left_out(tmp_path: Path, engine: str) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(BATCHES[engine]))
+    options = ["--batch", "-c", "config set level values", "-c", "run -f"]
+    done = debugger_in(tmp_path, *options, "-c", "fix", "-c", "fix 1 --go", "train.py")
+    text = r"without row 3 of \S+ \(tried with row 0 in place\)"
+    assert re.search(rf"^1  {text} +clean to the", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^pt \S+ --map shows which rows", done.stdout, re.MULTILINE)
+    assert "the program's data isn't changed" in done.stderr
+    assert np.isnan(Fixed.numbers(done.stdout)[2][1])
+
+
 @pytest.mark.parametrize(
     ("program", "change"),
     [
@@ -215,6 +263,16 @@ def test_a_remedy_of_ones_own(tmp_path: Path) -> None:
             """,
             "0.0001 of the largest element, rising, added to the diagonal of the input",
             id="svd",
+        ),
+        pytest.param(
+            """
+            layer = torch.nn.Linear(2, 1, bias=False)
+            optimizer = torch.optim.RMSprop(layer.parameters(), lr=0.1)
+            (layer(torch.full((1, 2), 3.0)) * 1e25).sum().backward()
+            optimizer.step()
+            """,
+            "the gradients clipped at norm 1 (it is 4.24e+25 here)",
+            id="clipped",
         ),
     ],
 )

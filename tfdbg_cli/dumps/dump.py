@@ -11,7 +11,7 @@ import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.common.interpreter.garbage import collector_paused
@@ -26,6 +26,7 @@ from tfdbg_cli.dumps.sources import Sources
 from tfdbg_cli.dumps.tables import Tables
 
 __all__ = [
+    "HANDLES",
     "CannotRedo",
     "Datum",
     "Dump",
@@ -43,11 +44,12 @@ __all__ = [
     "number_executions",
     "only_nonfinite",
     "takes_dump",
+    "variable_before",
 ]
 
 
-# Their outputs are handles of variables.
-_HANDLES = frozenset({"VarHandleOp", "_VarHandlesOp"})
+#: Their outputs are handles of variables.
+HANDLES = frozenset({"VarHandleOp", "_VarHandlesOp"})
 
 
 #: What a tensor filter is: ``f(datum, value) -> bool``, or ``f(datum, value, dump) -> bool`` where
@@ -58,14 +60,30 @@ Predicate = Callable[..., bool]
 #: or ``None`` where they are those of the run in any case (random numbers). ``is_wide``: the values
 #: are of a wider dtype than the node's, and stay so. Raises `CannotRedo`.
 Redo = Callable[..., Sequence[Any] | None]
-#: What a tensor (``node:slot``) is with a change of the run; ``None``: what it was. Raises
-#: `CannotRedo` where nobody knows.
-NewValues = Callable[[str], Any]
 _Filter = TypeVar("_Filter", bound=Predicate)
 
 
 class CannotRedo(Exception):
     """An op can't be computed again, for the reason that the message says."""
+
+
+class NewValues(Protocol):
+    """The values of a run with a change."""
+
+    @property
+    def node(self) -> str:
+        """The op that is changed."""
+
+    @property
+    def written(self) -> Sequence[str]:
+        """The variables that the run has written, with values that are other ones now."""
+
+    def __call__(self, name: str) -> Any:
+        """What a tensor (``node:slot``) is with the change; ``None``: what it was.
+
+        Raises:
+            CannotRedo: nobody knows.
+        """
 
 
 def only_nonfinite(predicate: _Filter) -> _Filter:
@@ -322,7 +340,7 @@ class Dump(ABC):
         if known:
             return known
         graph = self.graph()
-        if graph is not None and self.op_type(node_name) in _HANDLES:
+        if graph is not None and self.op_type(node_name) in HANDLES:
             readers = [
                 edge.node
                 for edge in graph.recipients(node_name, control=False)
@@ -351,3 +369,23 @@ class Dump(ABC):
             f'Node "{node}" does not exist in the graph.',
             did_you_mean(name.removesuffix(":0"), own) or did_you_mean(name, self.tensor_names()),
         )
+
+
+def variable_before(dump: Dump, handle: str) -> Any:
+    """The value that a variable had before a run wrote to it, as the run has read it.
+
+    Args:
+        dump: of the run.
+        handle: of the variable, a tensor.
+
+    Raises:
+        CannotRedo: the run has not read it before.
+    """
+    graph = dump.graph()
+    edges = graph.recipients(handle.rpartition(":")[0], control=False) if graph is not None else ()
+    for edge in edges:
+        node = graph.nodes[edge.node] if graph is not None else None
+        if node is not None and node.op_type == "ReadVariableOp" and [*node.inputs] == [handle]:
+            for datum in dump.by_node(edge.node):
+                return datum.get_tensor()
+    raise CannotRedo(f"the value of {handle} before the run isn't in the dump")

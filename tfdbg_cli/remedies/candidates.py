@@ -3,76 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
-from tfdbg_cli.common.node_words import ALPHA
+from tfdbg_cli.common.node_words import ALPHA, BACKWARD
 from tfdbg_cli.dumps.dump import CannotRedo
-from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
+from tfdbg_cli.dumps.graph import node_name_of
 from tfdbg_cli.filters.cause_ops import is_decomposition
-from tfdbg_cli.filters.cause_patterns import number_of
+from tfdbg_cli.filters.cause_patterns import later_phase, number_of
 from tfdbg_cli.filters.cause_rules import BY_ELEMENT
 from tfdbg_cli.filters.magnitude import largest_number
+from tfdbg_cli.remedies.edits import number_text
+from tfdbg_cli.remedies.merged import (
+    binary_cross_entropy,
+    is_sigmoid,
+    log_sigmoid,
+    log_softmax,
+)
+from tfdbg_cli.remedies.situation import Candidate, Situation
 from tfdbg_cli.remedies.trial import Change
 
-__all__ = ["CANDIDATES", "Candidate", "Situation", "candidates", "number_text", "remedy"]
+__all__ = ["CANDIDATES", "candidates", "remedy"]
 
-
-class Situation(NamedTuple):
-    """What a remedy is for.
-
-    Attributes:
-        kind: of the reason (`filters.causes.Cause`).
-        graph: of the run.
-        node: the op that is changed: of a bad gradient the forward op.
-        meaning: what that op computes (`OpRoles.meanings`).
-        dtype: of its result.
-        value: gives a tensor of the run by its name; raises `CannotRedo`.
-        computes: op type -> meaning.
-        spelling: as `EngineTraits.spelling`.
-    """
-
-    kind: str
-    graph: Graph
-    node: Node
-    meaning: str
-    dtype: str
-    value: Callable[[str], Any]
-    computes: Callable[[str], str]
-    spelling: Mapping[str, str]
-
-    def maker(self, place: int) -> Node | None:
-        """The node that made an input."""
-        names = self.node.inputs
-        return self.graph.nodes.get(node_name_of(names[place])) if place < len(names) else None
-
-    def is_written_as_int(self, place: int) -> bool:
-        """Whether an input is floating point only because the op's call has cast whole numbers."""
-        maker = self.maker(place)
-        if maker is None or not maker.inputs or self.computes(maker.op_type) != "cast":
-            return False
-        return bool(self.value(maker.inputs[0]).dtype.kind in "biu")
-
-
-class Candidate(NamedTuple):
-    """One remedy.
-
-    Attributes:
-        text: the change, where the program's line can't be rewritten.
-        change: of the run.
-        argument: which argument of the call is written otherwise; -1: none.
-        edit: how, as one of `EngineTraits.spelling`, with the numbers that it takes; empty: the
-            line isn't rewritten.
-        numbers: these.
-    """
-
-    text: str
-    change: Change
-    argument: int = -1
-    edit: str = ""
-    numbers: tuple[float, ...] = ()
-
+# More of them aren't named, or changed together.
+_MOST_ROWS, _MOST_GRADIENTS = 8, 500
 
 _Make = Callable[[Situation], Iterator[Candidate]]
 _Function = Callable[[Array], Array]
@@ -119,8 +75,26 @@ def candidates(situation: Situation) -> list[Candidate]:
     for make in (*_ADDED.get(situation.kind, ()), *CANDIDATES.get(situation.kind, ())):
         with contextlib.suppress(CannotRedo):  # what it would change isn't known
             for each in make(situation):
-                found.setdefault(each.text, each)
+                for one in (*_at_all(situation, make, each), each):
+                    found.setdefault(one.text, one)
     return [*found.values()]
+
+
+def _at_all(situation: Situation, make: _Make, one: Candidate) -> Iterator[Candidate]:
+    """A remedy for several ops of one line that are of one kind, as ``log(p) + log(1 - p)``."""
+    others = situation.beside() if one.edit else []
+    changes = [
+        each.change
+        for other in others
+        for each in make(situation._replace(node=other))
+        if (each.edit, each.argument, each.numbers) == (one.edit, one.argument, one.numbers)
+    ]
+    if not others or len(changes) != len(others) or one.change.inner:
+        return
+    change = copy.copy(one.change)
+    change.others = changes
+    count = "both" if len(others) == 1 else f"all {len(others) + 1}"
+    yield one._replace(text=f"{one.text}, at {count} of the line", change=change)
 
 
 def _at(place: int, function: _Function) -> Callable[[list[Any]], list[Any]]:
@@ -139,12 +113,6 @@ def _at(place: int, function: _Function) -> Callable[[list[Any]], list[Any]]:
 def _small(situation: Situation) -> float:
     """A number that is small, and not 0, in the dtype of the op."""
     return 1e-6 if situation.dtype == "float16" else 1e-12
-
-
-def number_text(number: float) -> str:
-    """A number as a program has it: ``1e-12``, ``0.999999``."""
-    text = f"{number:g}" if float(f"{number:g}") == number else f"{number:.12g}"
-    return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
 
 
 def _called(
@@ -252,58 +220,18 @@ def _kept(situation: Situation) -> Iterator[Candidate]:
 def _logarithm(situation: Situation) -> Iterator[Candidate]:
     maker = situation.maker(0)
     meaning = situation.computes(maker.op_type) if maker is not None else ""
+    yield from binary_cross_entropy(situation)
     if maker is not None and situation.meaning == "log":
         if meaning == "softmax":
-            yield _merged(situation, maker, "log_softmax(logits)", _log_softmax, _softmax_gradient)
-        elif meaning == "sigmoid" and maker.op_type.lower() == "sigmoid":
-            yield _merged(situation, maker, "logsigmoid(logits)", _log_sigmoid, _sigmoid_gradient)
+            yield log_softmax(situation, maker)
+        elif is_sigmoid(maker):
+            yield log_sigmoid(situation, maker)
     small = _small(situation)
     if situation.meaning == "log1p":
         yield _low(0, max(small, 1e-6) - 1, situation)
     elif situation.meaning == "log":
         yield _low(0, small, situation)
         yield _plus(0, small, situation)
-
-
-def _merged(
-    situation: Situation,
-    maker: Node,
-    text: str,
-    compute: Callable[[Array], Array],
-    gradient: Callable[[Array, Array], Array],
-) -> Candidate:
-    """One function in place of two ops."""
-    name = maker.inputs[0]
-
-    def replace(given: list[Any]) -> list[Array]:
-        x = situation.value(name)
-        return [np.asarray(compute(x.astype(np.float64))).astype(given[0].dtype)]
-
-    def pulled(g: Array) -> Array:
-        x = situation.value(name)
-        return np.asarray(gradient(x.astype(np.float64), g.astype(np.float64))).astype(x.dtype)
-
-    change = Change(situation.node.name, replace=replace)
-    change.inner, change.pulled = maker.name, pulled
-    op, inner = situation.node.op_type, maker.op_type
-    return Candidate(f"{text} in place of {op} of {inner.lstrip('_')}", change)
-
-
-def _log_softmax(x: Array) -> Array:
-    top = x - x.max(-1, keepdims=True)
-    return np.asarray(top - np.log(np.exp(top).sum(-1, keepdims=True)))
-
-
-def _softmax_gradient(x: Array, g: Array) -> Array:
-    return np.asarray(g - np.exp(_log_softmax(x)) * g.sum(-1, keepdims=True))
-
-
-def _log_sigmoid(x: Array) -> Array:
-    return np.asarray(-np.logaddexp(0, -x))
-
-
-def _sigmoid_gradient(x: Array, g: Array) -> Array:
-    return np.asarray(g * np.exp(-np.logaddexp(0, x)))
 
 
 def _division(situation: Situation) -> Iterator[Candidate]:
@@ -469,6 +397,55 @@ def _rate(situation: Situation) -> Iterator[Candidate]:
     )
 
 
+def _clipped(situation: Situation) -> Iterator[Candidate]:
+    """All gradients of a step clipped at a norm of 1."""
+    nodes = situation.graph.nodes
+    if later_phase(nodes, situation.node.name) != "optimizer":
+        return
+    steps = (node for name, node in nodes.items() if later_phase(nodes, name) == "optimizer")
+    names = dict.fromkeys(name for node in steps for name in node.inputs)
+    names = {e: None for e in names if later_phase(nodes, node_name_of(e)) == BACKWARD}
+    if not names or len(names) > _MOST_GRADIENTS:
+        return
+    values = [situation.value(name).astype(np.float64) for name in names]
+    norm = float(np.sqrt(sum(float((value * value).sum()) for value in values)))
+    if not 1 < norm < np.inf:
+        return
+    changes = [Change(node_name_of(name), replace=_scaled(situation, name, norm)) for name in names]
+    change = changes.pop(0)
+    change.others = changes
+    yield Candidate(f"the gradients clipped at norm 1 (it is {norm:.3g} here)", change)
+
+
+def _scaled(situation: Situation, name: str, norm: float) -> Callable[[list[Any]], list[Array]]:
+    def replace(given: list[Any]) -> list[Array]:
+        value = situation.value(name)
+        return [(value.astype(np.float64) / norm).astype(value.dtype)]
+
+    return replace
+
+
+def _without_rows(situation: Situation) -> Iterator[Candidate]:
+    """An input without its bad rows; so that all shapes stay, a good row is there twice."""
+    name = f"{situation.node.name}:0"
+    value = situation.value(name)
+    if value.ndim < 2 or value.dtype.kind not in "fV":
+        return
+    is_good = np.isfinite(value.astype(np.float64)).reshape(len(value), -1).all(-1)
+    bad, good = np.flatnonzero(~is_good).tolist(), np.flatnonzero(is_good).tolist()
+    if not good or not 0 < len(bad) <= _MOST_ROWS:
+        return
+
+    def replace(given: list[Any]) -> list[Array]:
+        made = np.array(value)
+        made[bad] = value[good[0]]
+        return [made]
+
+    rows = f"row {bad[0]}" if len(bad) == 1 else f"rows {', '.join(map(str, bad))}"
+    text = f"without {rows} of {situation.node.name} (tried with row {good[0]} in place)"
+    yield Candidate(text, Change(situation.node.name, replace=replace))
+
+
 def _infinities(situation: Situation) -> Iterator[Candidate]:
     """Large finite numbers in place of infinities."""
     largest = largest_number(situation.dtype)
@@ -535,8 +512,9 @@ CANDIDATES: Mapping[str, tuple[_Make, ...]] = {
     "sqrt": (_root,),
     "power": (_base,),
     "exp": (_exponential,),
-    "half": (_cast, _infinities, _kept),
-    "overflow": (_rate, _cast, _wide, _kept),
+    "half": (_clipped, _cast, _infinities, _kept),
+    "batch": (_without_rows,),
+    "overflow": (_rate, _clipped, _cast, _wide, _kept),
     "difference": (_infinities,),
     "product": (_product,),
     "masked": (_rows,),

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.files import near_path
+from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT
-from tfdbg_cli.remedies.candidates import number_text
 
-__all__ = ["Edit", "edited"]
+__all__ = ["Edit", "edited", "number_text"]
 
 # Op -> the operator of Python's that computes it.
 _OPERATORS = {"div": ast.Div, "pow": ast.Pow, "mod": ast.Mod, "mul": ast.Mult, "sub": ast.Sub}
@@ -45,39 +45,78 @@ class Edit(NamedTuple):
         return list(difflib.unified_diff(self.lines, whole, f"a/{name}", f"b/{name}", lineterm=""))
 
 
+def number_text(number: float) -> str:
+    """A number as a program has it: ``1e-12``, ``0.999999``."""
+    text = f"{number:g}" if float(f"{number:g}") == number else f"{number:.12g}"
+    return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+
+
 def edited(
     lines: Sequence[str],
-    line: int,
+    frames: Sequence[Frame],
     names: Sequence[str],
     argument: int,
     spelling: str,
     numbers: Sequence[float],
 ) -> Edit | None:
-    """Write one argument of a call otherwise.
+    """Write one argument of a call otherwise, or of several calls on one line.
 
     Args:
         lines: of the file.
-        line: where the op was called, from 1.
+        frames: where each op was called.
         names: what the function may be called: the op type, and what the op computes.
         argument: which argument; of ``x.log()`` the first is ``x``.
         spelling: what takes its place, with ``{x}`` for the argument and ``{0}`` … for numbers.
         numbers: those.
 
     Returns:
-        ``None``: the line has no such call, or several, or a number there, or isn't Python.
+        ``None``: the line has no such call, or others that aren't told apart, or a number there, or
+        isn't Python.
     """
     try:
         tree = ast.parse("\n".join(lines))
     except (SyntaxError, ValueError):
         return None
-    calls = list(_calls(tree, line, names))
-    if len(calls) != 1:
+    found = []
+    calls = list(_calls(tree, frames[0].line, names))
+    if len(calls) != len(frames):  # else it is all of them, in whatever order
+        calls = [each for each in calls if any(_is_at(each[0], frame) for frame in frames)]
+    if len(calls) != len(frames) or len({frame.line for frame in frames}) > 1:
         return None
-    call, arguments = calls[0]
-    place = arguments[argument] if argument < len(arguments) else None
-    if place is None or place.lineno != place.end_lineno or isinstance(place, ast.Constant):
+    for call, arguments in calls:
+        place = arguments[argument] if argument < len(arguments) else None
+        if place is None or place.lineno != place.end_lineno or isinstance(place, ast.Constant):
+            return None
+        found.append((call, place))
+    rows = {place.lineno - 1 for _, place in found}
+    if len(rows) != 1 or len({place.col_offset for _, place in found}) < len(found):
         return None
-    text = lines[place.lineno - 1].encode()
+    [row] = rows
+    text = line = lines[row].encode()
+    calls_after = []
+    for call, place in sorted(found, key=lambda each: each[1].col_offset, reverse=True):
+        text = _written(text, call, place, spelling, numbers)
+        alone = _written(line, call, place, spelling, numbers)
+        end = len(alone) - len(line) + (call.end_col_offset or 0)
+        is_whole = call.lineno == call.end_lineno
+        calls_after.append(alone[call.col_offset : end] if is_whole else alone.strip())
+    after = b", ".join(reversed(calls_after))
+    return Edit(after.decode(), lines, (row, text.decode()))
+
+
+def _is_at(call: ast.expr, frame: Frame) -> bool:
+    """Whether a call is the one that a frame was in."""
+    return call.lineno == frame.line and frame.columns == (call.col_offset, call.end_col_offset)
+
+
+def _written(
+    text: bytes,
+    call: ast.Call | ast.BinOp,
+    place: ast.expr,
+    spelling: str,
+    numbers: Sequence[float],
+) -> bytes:
+    """A line with an argument of a call written otherwise."""
     old = text[place.col_offset : place.end_col_offset].decode()
     is_whole = isinstance(place, _SIMPLE) or not spelling.startswith("{x}")
     x = old if is_whole else f"({old})"
@@ -87,11 +126,7 @@ def edited(
     around = text[: place.col_offset].decode()[-1:] + text[place.end_col_offset :].decode()[:1]
     if is_operand and "+" in spelling and around != "()":
         new = f"({new})"
-    changed = text[: place.col_offset].decode() + new + text[place.end_col_offset :].decode()
-    if call.lineno == call.end_lineno:
-        end = len(text) - (call.end_col_offset or 0)
-        new = changed.encode()[call.col_offset : len(changed.encode()) - end].decode()
-    return Edit(new, lines, (place.lineno - 1, changed))
+    return text[: place.col_offset] + new.encode() + text[place.end_col_offset :]
 
 
 def _calls(

@@ -9,7 +9,7 @@ from typing import Any
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.common.node_words import BACKWARD, PHASE
-from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
+from tfdbg_cli.dumps.dump import HANDLES, CannotRedo, Datum, Dump, variable_before
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.cause_ops import forward_node
@@ -23,6 +23,7 @@ __all__ = ["Change", "Outcome", "Trial", "difference"]
 _MOST_BACK = 200
 # What an op computes -> what its derivative does, of the same input.
 _DERIVED = {"log": ("reciprocal", "div"), "div": ("div",), "pow": ("pow",), "exp": ("mul",)}
+_NOT_APART = "its gradient is of ops that aren't told apart"
 # What all trials at one stop may hold, in bytes.
 _MOST_BYTES = 1 << 29
 
@@ -38,8 +39,13 @@ class Change:
         replace: makes the outputs of the op from its inputs, in place of the op; ``None``: the op
             itself is computed.
         wide: the op, and what follows it, is computed in this dtype; empty: in their own.
-        inner: the node whose result the op reads, where one function takes the place of both.
+        inner: the node whose result the op reads, directly or by `between`, where one function
+            takes the place of all of them.
+        between: the nodes between the two.
         pulled: the gradient of that function, of what comes back to it.
+        slope: the derivative of `inner`, of its result: what a gradient is multiplied with where
+            the gradient's ops don't name their forward op; ``None``: they have to.
+        others: changes of other ops, which belong to it.
     """
 
     def __init__(
@@ -56,7 +62,10 @@ class Change:
         self.replace = replace
         self.wide = wide
         self.inner = ""
+        self.between: Sequence[str] = ()
         self.pulled: Callable[[Array], Array] | None = None
+        self.slope: Callable[[Array], Array] | None = None
+        self.others: Sequence[Change] = ()
 
 
 class Outcome:
@@ -68,7 +77,8 @@ class Outcome:
         bad_value: its value.
         unknown: the first node that could not be computed; empty: all could.
         why: the reason.
-        left: all nodes that depend on the change and could not be computed.
+        left: all nodes that depend on the change and could not be computed; for each the node that
+            is the cause, and the reason.
         count: of the nodes that were computed.
     """
 
@@ -77,7 +87,7 @@ class Outcome:
         self.bad = ""
         self.bad_value: Array | None = None
         self.unknown = self.why = ""
-        self.left: set[str] = set()
+        self.left: dict[str, tuple[str, str]] = {}
         self.count = 0
 
 
@@ -98,8 +108,11 @@ class Trial:
         self._recorded: dict[str, Any] = {}
         self._outcome = Outcome()
         self._unknown: dict[str, str] = {}
-        self._change = Change("")
-        self._back: Array | None = None  # what comes back to the function in place of two ops
+        self._changes: dict[str, Change] = {}
+        # What comes back to the functions in place of several ops; the nodes that carry it on.
+        self._back: dict[str, Array] = {}
+        self._carriers: set[str] = set()
+        self._is_pulled = False
 
     def run(self, change: Change) -> Outcome:
         """Compute the run with a change.
@@ -107,10 +120,16 @@ class Trial:
         Args:
             change: to be tried.
         """
-        self._change, self._outcome, self._unknown, self._back = change, Outcome(), {}, None
-        ordered, around = self._cone(change.node)
+        self._changes = {each.node: each for each in (change, *change.others)}
+        self._outcome, self._unknown, self._back, self._carriers = Outcome(), {}, {}, set()
+        self._is_pulled = False
+        ordered, around = self._cone()
         for node in ordered:
             self._compute(node)
+        if not self._is_pulled:
+            for node in ordered:
+                if node.name in self._carriers:
+                    self._give_up(node, _NOT_APART)
         if any(self._is_other(each) for node in around for each in node.inputs):
             for node in around:
                 self._give_up(node, "it is part of a loop, or reads what one gives")
@@ -120,13 +139,14 @@ class Trial:
         """Whether a tensor is another one with the change, or may be."""
         return name in self._outcome.values or name in self._unknown
 
-    def _cone(self, start: str) -> tuple[list[Node], list[Node]]:
-        """A node and all that depend on it, each behind what it reads; what loops keep from that.
+    def _cone(self) -> tuple[list[Node], list[Node]]:
+        """The changed nodes and all that depend on them, each behind what it reads; what loops keep
+        from that.
 
         The latter are in the order of the graph.
         """
         nodes, graph = self._graph.nodes, self._graph
-        begins = [start, *self._gradients(start)]
+        begins = [each for start in self._changes for each in (start, *self._gradients(start))]
         within = {*begins}
         waiting = [*begins]
         while waiting:
@@ -158,32 +178,33 @@ class Trial:
     def _compute(self, node: Node) -> None:
         """One node; its outputs are known afterwards, or the reason why they aren't."""
         outcome = self._outcome
-        is_start = node.name == self._change.node
-        is_gradient = not is_start and self._is_gradient(node, self._change.node)
+        start = self._changes.get(node.name)
+        others = () if start else self._changes.values()
+        forward = next((each for each in others if self._is_gradient(node, each.node)), None)
         names = [*node.inputs]
-        if self._change.inner and not is_start:
-            if is_gradient:
-                self._take_back(node, names)
-                return
-            if self._is_gradient(node, self._change.inner):
-                self._pull(node)
-                return
-        if not (is_start or is_gradient or any(each in outcome.values for each in names)):
+        if any(each.inner and self._is_gradient(node, each.inner) for each in others):
+            self._pull(node)
+            return
+        if not self._carriers.isdisjoint(map(node_name_of, names)):
+            self._carry(node, names)
+            return
+        if forward is not None and forward.inner:
+            self._take_back(node, forward, names)
+            return
+        if not (start or forward or any(each in outcome.values for each in names)):
             unknown = next((each for each in names if each in self._unknown), "")
             if unknown:
                 self._give_up(node, "")
             return  # what it reads is as it was
         try:
-            given = [self._value(node, name) for name in names]
-            if is_start or is_gradient:
-                before = given
-                if is_start:
-                    given = self._change.give(list(given))
-                else:
-                    given = self._as_forward(node, names, given)
+            before = given = [self._value(node, name) for name in names]
+            if start is not None:
+                given = start.give(list(given))
+            elif forward is not None:
+                given = self._as_forward(forward, names, given)
             made = self._made(node)
-            if is_start and self._change.replace is not None:
-                found: Sequence[Any] | None = self._change.replace(list(before))
+            if start is not None and start.replace is not None:
+                found: Sequence[Any] | None = start.replace(list(before))
             else:
                 found = self._redo(node, given, made)
         except CannotRedo as error:
@@ -192,8 +213,8 @@ class Trial:
         if found is None:
             return
         outcome.count += 1
-        if is_gradient and self._change.passes is not None:
-            found = self._masked(node, found)
+        if forward is not None and forward.passes is not None:
+            found = self._masked(node, forward, found)
         self._note(node, found, made)
 
     def _note(self, node: Node, found: Sequence[Any], made: Sequence[Any]) -> None:
@@ -224,7 +245,7 @@ class Trial:
             raise CannotRedo("it takes too much memory")
         if self._dump.redo is None:
             raise CannotRedo("the program that ran it is gone")
-        wide = self._change.wide
+        wide = next(iter(self._changes.values())).wide
         if wide:
             given = [x.astype(wide) if dtype_kind(x.dtype) == "float" else x for x in given]
         return self._dump.redo(node.name, given, made, is_wide=bool(wide))
@@ -259,47 +280,92 @@ class Trial:
         one, other = (own_frame(each.frames or ()) for each in (node, forward))
         return (one and one[:2]) == (other and other[:2])
 
-    def _take_back(self, node: Node, names: Sequence[str]) -> None:
+    def _take_back(self, node: Node, change: Change, names: Sequence[str]) -> None:
         """An op of a gradient that isn't computed any more: what came back to it is kept."""
-        forward = self._graph.nodes[self._change.node]
+        forward = self._graph.nodes[change.node]
         given = {*forward.inputs, f"{forward.name}:0"}
+        self._carriers.add(node.name)
         try:
             for name in names:
                 maker = self._graph.nodes.get(node_name_of(name))
                 if name not in given and maker and not self._is_gradient(maker, forward.name):
-                    self._back = self._value(node, name)
+                    self._back[change.node] = self._value(node, name)
                     return
         except CannotRedo as error:
             self._give_up(node, str(error))
 
+    def _carry(self, node: Node, names: Sequence[str]) -> None:
+        """An op between the gradients of ops in whose place one function is."""
+        carried = [each for each in names if node_name_of(each) in self._carriers]
+        others = [each for each in names if each not in carried]
+        try:
+            if len(others) == 1 and self._is_slope(others[0]):
+                self._pull(node)
+                return
+            for change in self._changes.values():  # of this one only the derivative has come
+                parts = [self._graph.nodes[node_name_of(each)] for each in carried]
+                is_of = any(self._is_gradient(each, change.node) for each in parts)
+                if change.node not in self._back and is_of and len(others) == 1:
+                    self._back[change.node] = self._value(node, others.pop())
+        except CannotRedo as error:
+            self._give_up(node, str(error))
+            return
+        changes = self._changes.values()
+        between = {name for each in changes for name in (each.node, *each.between)}
+        forward = forward_node(self._graph, node)
+        # Another gradient may be added to what comes back, or what comes back be used elsewhere.
+        is_known = all(self._is_known_before(node_name_of(each)) for each in others)
+        if is_known and (forward is None or forward.name in between):
+            self._carriers.add(node.name)
+        else:
+            self._give_up(node, _NOT_APART)
+
+    def _is_slope(self, name: str) -> bool:
+        """Whether a tensor is the derivative of the inner op."""
+        change = next(iter(self._changes.values()))
+        if change.slope is None:
+            return False
+        x, found = self.value(f"{change.inner}:0"), self.value(name)
+        slope = change.slope(x.astype(np.float64))
+        return found.shape == x.shape and np.allclose(found.astype(np.float64), slope, atol=1e-6)
+
+    def _is_known_before(self, name: str) -> bool:
+        """Whether a node belongs to the forward pass."""
+        node = self._graph.nodes.get(name)
+        return node is not None and node.attributes.get(PHASE) != BACKWARD
+
     def _pull(self, node: Node) -> None:
-        """The gradient of the function in place of two ops, where that of the inner one was."""
-        inner = self._change.inner
+        """The gradient of the function in place of several ops, where that of the inner one was."""
+        changes = [*self._changes.values()]
+        inner = changes[0].inner
         edges = self._graph.recipients(node.name, control=False)
         is_last = not all(self._is_gradient(self._graph.nodes[e.node], inner) for e in edges)
-        if self._back is None or self._change.pulled is None:
-            self._give_up(node, "its gradient is of ops that aren't told apart")
+        pulls = [(each.pulled, self._back.get(each.node)) for each in changes]
+        if any(pulled is None or back is None for pulled, back in pulls):
+            self._give_up(node, _NOT_APART)
         elif is_last or not edges:
-            self._note(node, [self._change.pulled(self._back)], [])
+            self._is_pulled = True
+            found = [pulled(back) for pulled, back in pulls if pulled and back is not None]
+            self._note(node, [sum(found[1:], found[0])], [])
 
-    def _as_forward(self, node: Node, names: Sequence[str], given: list[Any]) -> list[Any]:
+    def _as_forward(self, change: Change, names: Sequence[str], given: list[Any]) -> list[Any]:
         """What an op of the changed op's gradient reads: of its inputs the changed ones."""
-        forward = self._graph.nodes[self._change.node]
+        forward = self._graph.nodes[change.node]
         before = [self._value(forward, name) for name in forward.inputs]
-        now = self._change.give(list(before))
+        now = change.give(list(before))
         changed = {name: now[at] for at, name in enumerate(forward.inputs)}
         return [changed.get(name, value) for name, value in zip(names, given, strict=True)]
 
-    def _masked(self, node: Node, found: Sequence[Any]) -> list[Any]:
+    def _masked(self, node: Node, change: Change, found: Sequence[Any]) -> list[Any]:
         """What leaves the gradient of the changed op: elements that were clipped have none."""
         edges = self._graph.recipients(node.name, control=False)
         if edges and all(
-            self._is_gradient(self._graph.nodes[each.node], self._change.node) for each in edges
+            self._is_gradient(self._graph.nodes[each.node], change.node) for each in edges
         ):
             return list(found)
-        forward = self._graph.nodes[self._change.node]
-        assert self._change.passes is not None
-        mask = self._change.passes([self._value(forward, name) for name in forward.inputs])
+        forward = self._graph.nodes[change.node]
+        assert change.passes is not None
+        mask = change.passes([self._value(forward, name) for name in forward.inputs])
         return [
             x if x is None or x.shape != mask.shape else np.where(mask, x, 0).astype(x.dtype)
             for x in found
@@ -368,6 +434,8 @@ class Trial:
 
     def _from_inputs(self, name: str, depth: int) -> Any:
         node = self._graph.nodes.get(node_name_of(name))
+        if node is not None and node.op_type in HANDLES:
+            return variable_before(self._dump, name)
         slot = int(name.rpartition(":")[2]) if name.rpartition(":")[2].isdigit() else 0
         is_made = node is not None and (
             node.inputs or node.op_type in self._lineage.roles.placing  # written in the graph
@@ -392,7 +460,9 @@ class Trial:
         # An update is told of only where nothing before it is unknown.
         if why and (not self._outcome.unknown or self._is_update(self._outcome.unknown)):
             self._outcome.unknown, self._outcome.why = node.name, why
-        self._outcome.left.add(node.name)
+        left, sources = self._outcome.left, map(node_name_of, node.inputs)
+        cause = node.name, why
+        left[node.name] = cause if why else next((left[e] for e in sources if e in left), cause)
         for slot in range(max(len(self._dump.by_node(node.name)), 8)):
             self._unknown[f"{node.name}:{slot}"] = why
 

@@ -21,8 +21,9 @@ from tfdbg_cli.filters.cause_ops import forward_node
 from tfdbg_cli.filters.cause_patterns import later_phase
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
-from tfdbg_cli.remedies.candidates import Candidate, Situation, candidates
+from tfdbg_cli.remedies.candidates import candidates
 from tfdbg_cli.remedies.edits import Edit, edited
+from tfdbg_cli.remedies.situation import Candidate, Situation
 from tfdbg_cli.remedies.trial import Outcome, Trial, difference
 
 __all__ = ["TriedRemedy", "tried", "tried_at_stop", "written_variables"]
@@ -89,8 +90,9 @@ class TriedRemedy:
         outcome = self.outcome
         node = node_name_of(name)
         if node in outcome.left:
-            of = "" if node == outcome.unknown else f"depends on {outcome.unknown}, which "
-            raise CannotRedo(f"{name} {of}wasn't recomputed: {outcome.why}")
+            cause, why = outcome.left[node]
+            of = "" if node == cause else f"depends on {cause}, which "
+            raise CannotRedo(f"{name} {of}wasn't recomputed: {why}")
         return outcome.values.get(name)
 
     def record(self) -> dict[str, Any]:
@@ -195,6 +197,7 @@ def _try(
     is_later = bool(later_phase(nodes, outcome.unknown)) or _writes(lineage, outcome.unknown)
     is_whole = not outcome.unknown or (loss is not None and is_later)
     is_whole = is_whole or _is_up_to_update(nodes, outcome)
+    is_whole = is_whole or all(_ends_well(lineage, name) for name in outcome.left)
     return TriedRemedy(
         candidate,
         outcome,
@@ -207,6 +210,13 @@ def _try(
         frame,
         _edit(dump, node, situation, candidate, frame),
     )
+
+
+def _ends_well(lineage: TensorLineage, name: str) -> bool:
+    """Whether a node that wasn't computed gives whole numbers, or writes what is known."""
+    data = lineage.dump.by_node(name)
+    is_whole_number = all("int" in each.dtype or each.dtype == "bool" for each in data)
+    return _writes(lineage, name) or (bool(data) and is_whole_number)
 
 
 def _before(trial: Trial, outcome: Outcome, node: Node) -> dict[str, Any]:
@@ -259,7 +269,7 @@ def _then(
     known = ""
     if loss is not None:
         known = "clean to the loss, gradients too" if "backward" in phases else "clean to the loss"
-    if not outcome.unknown:
+    if all(_writes(lineage, name) for name in outcome.left):
         return known or "clean to the end of the run"
     if not known and _is_up_to_update(nodes, outcome):
         return "gradients clean; the loss is as it was"
@@ -327,7 +337,12 @@ def _edit(
     if lines is None:
         return None
     names = (node.op_type.rstrip("_").lower(), situation.meaning)
-    found = edited(lines, frame.line, names, candidate.argument, spelling, candidate.numbers)
+    nodes = situation.graph.nodes
+    others = (own_frame(nodes[each].frames or ()) for each in candidate.others)
+    frames = [frame, *filter(None, others)]
+    if len(frames) <= len(candidate.others) or {each.file for each in frames} != {frame.file}:
+        return None
+    found = edited(lines, frames, names, candidate.argument, spelling, candidate.numbers)
     if found is None and situation.meaning == "reciprocal":  # written as 1 / x
-        found = edited(lines, frame.line, ("div",), 1, spelling, candidate.numbers)
+        found = edited(lines, frames, ("div",), 1, spelling, candidate.numbers)
     return found

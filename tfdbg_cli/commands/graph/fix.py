@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.commands.context import TENSOR_MODES, Context
@@ -17,8 +17,9 @@ from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.wrapping import Prose, columns_of
 from tfdbg_cli.common.arrays import Array
-from tfdbg_cli.common.documents import Line, Span, TextDocument, line
+from tfdbg_cli.common.documents import ChainDocument, Line, Span, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
@@ -33,14 +34,13 @@ __all__ = ["COMMANDS"]
 
 _SECONDS = 20.0
 _MOST_TENSORS = 12
+_MOST_NAMES = 8
 
 _EDIT = "fix N --apply FILE writes the change of the line: run the program again with it."
-_HAS_VALUES = (
-    "The program has the values of this run already, or gets them otherwise than from a JAX "
-    "function or a session's run."
-)
+_HAS_VALUES = "The program has the values of this run already."
 _NO_RUN = "There is no run here whose results the program still waits for."
 _NONE = "No remedy of the table fits this reason."
+_UNKNOWN = "The reason isn't known, so there is no remedy to try."
 _KEEP = "config set level values"
 
 
@@ -63,7 +63,7 @@ def _fix(context: Context, arguments: argparse.Namespace) -> Result:
     if not found:
         return TextDocument(_without(dump, begin))
     if arguments.number is None:
-        return TextDocument(_table(dump, begin, found))
+        return _list(context, dump, begin, found)
     if arguments.number > len(found):
         raise UserError(f"There are {len(found)} remedies here.", "fix lists them.")
     chosen = found[arguments.number - 1]
@@ -71,11 +71,19 @@ def _fix(context: Context, arguments: argparse.Namespace) -> Result:
         return _go(context, chosen)
     if arguments.apply:
         return _apply(chosen, arguments.apply)
-    return TextDocument(_page(dump, chosen))
+    return ChainDocument(
+        [Prose(_page(dump, chosen), columns_of(context)), TextDocument(_change(chosen))]
+    )
 
 
 def _without(dump: Dump, begin: Datum) -> list[Line]:
     """Where there is nothing to try: what to look at next."""
+    is_known = cause_of(TensorLineage.of(dump), begin) is not None
+    return [line((_NONE if is_known else _UNKNOWN, "info")), _next(dump, begin)]
+
+
+def _next(dump: Dump, begin: Datum) -> Line:
+    """What to look at where the bad value came from elsewhere."""
     cause = cause_of(TensorLineage.of(dump), begin)
     kind = cause.kind if cause is not None else ""
     name = quoted(begin.tensor_name)
@@ -84,53 +92,77 @@ def _without(dump: Dump, begin: Datum) -> list[Line]:
         "weights": ("run -f", "from the start of the program on finds the run that wrote them"),
         "memory": (f"li {quoted(begin.node_name)}", "shows where the memory comes from"),
         "number": (f"ni -t {quoted(begin.node_name)}", "shows where the number is written"),
-        "inputs": (_KEEP, "keeps the inputs of each op"),
+        "inputs": (_KEEP, "keeps the inputs of each op from the next run on; they show the reason"),
     }
-    command, text = nexts.get(kind, ("why", "tells the reason"))
-    return [
-        line((_NONE, "info")),
-        line((command, "link", command), (f" {text}.", "dim")),
-    ]
+    known = ("why", "tells the reason and what people do about it")
+    info = dump.run_info()
+    if (
+        info is not None and (info.number or info.call_count) == 1
+    ):  # no run of the program has written them
+        text = "shows which elements are bad; they were so before the first run of the program"
+        nexts["weights"] = (f"pt {name} --map", text)
+    command, text = nexts.get(kind or "inputs", known)
+    return line((command, "link", command), (f" {text}.", "dim"))
 
 
-def _table(dump: Dump, begin: Datum, found: Sequence[TriedRemedy]) -> list[Line]:
+def _list(context: Context, dump: Dump, begin: Datum, found: Sequence[TriedRemedy]) -> TextDocument:
+    """All remedies; below each other where the screen is too narrow for a table."""
     health = TensorHealth(TensorFacts(dump))
-    rows = [
-        (
-            each.text,
-            each.then,
-            f"{each.loss[1]:.5g}" if each.loss is not None else "",
-            each.elsewhere,
-        )
-        for each in found
-    ]
+    head = [line("Remedies for ", health.name(begin), ", tried on the values of this run:"), line()]
+    end = [line(), line(("fix 1", "link", "fix 1"), (" shows the first one in full.", "dim"))]
+    cause = cause_of(TensorLineage.of(dump), begin)
+    if cause is not None and cause.kind == "batch":
+        end.append(_next(dump, begin))
+    if any("isn't in the dump" in each.outcome.why for each in found):
+        text = " keeps all values from the next run on, so that more can be computed again."
+        end.append(line((_KEEP, "link", _KEEP), (text, "dim")))
+    columns, table = columns_of(context), _table(found)
+    if max(len(each.text) for each in table) <= columns:
+        return TextDocument([*head, *table, *end])
+    return Prose([*head, *_entries(found), *end], columns, indent=3)
+
+
+def _table(found: Sequence[TriedRemedy]) -> list[Line]:
+    rows = [(each.text, each.then, _loss(each), each.elsewhere) for each in found]
     heads = ("change", "then", "loss", "changed elsewhere")
     widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(3)]
     lines = [
-        line("Remedies for ", health.name(begin), ", tried on the values of this run:"),
-        line(),
         line(
             "   ",
             *((f"{heads[at]:{widths[at]}}  ", "bold") for at in range(3)),
             (heads[3], "bold"),
-        ),
+        )
     ]
     for number, (each, row) in enumerate(zip(found, rows, strict=True), 1):
-        role = "success" if each.helps else "error"
         lines.append(
             line(
                 (f"{number}  ", "link", f"fix {number}"),
                 f"{row[0]:{widths[0]}}  ",
-                (f"{row[1]:{widths[1]}}  ", role),
+                (f"{row[1]:{widths[1]}}  ", _role(each)),
                 f"{row[2]:{widths[2]}}  ",
                 (row[3], "dim"),
             )
         )
-    lines += [line(), line(("fix 1", "link", "fix 1"), (" shows the first one in full.", "dim"))]
-    if any("isn't in the dump" in each.outcome.why for each in found):
-        text = " keeps all values from the next run on, so that more can be computed again."
-        lines.append(line((_KEEP, "link", _KEEP), (text, "dim")))
     return lines
+
+
+def _entries(found: Sequence[TriedRemedy]) -> Iterator[Line]:
+    for number, each in enumerate(found, 1):
+        loss = f", loss {_loss(each)}" if each.loss is not None else ""
+        yield line((f"{number}  ", "link", f"fix {number}"), each.text)
+        yield line("   ", (each.then, _role(each)), f"{loss}; ", (_elsewhere(each), "dim"))
+
+
+def _loss(each: TriedRemedy) -> str:
+    return f"{each.loss[1]:.5g}" if each.loss is not None else ""
+
+
+def _elsewhere(each: TriedRemedy) -> str:
+    return f"changed elsewhere: {each.elsewhere}"
+
+
+def _role(each: TriedRemedy) -> str:
+    return "success" if each.helps else "error"
 
 
 def _page(dump: Dump, chosen: TriedRemedy) -> list[Line]:
@@ -157,7 +189,13 @@ def _page(dump: Dump, chosen: TriedRemedy) -> list[Line]:
     lines.append(line())
     if chosen.edit is None or chosen.frame is None:
         place = f" at {near_path(chosen.frame.file)}:{chosen.frame.line}" if chosen.frame else ""
-        return [*lines, line(f"The line{place} has to be changed by hand: ", (chosen.text, "bold"))]
+        lines.append(line(f"The line{place} has to be changed by hand: ", (chosen.text, "bold")))
+    return lines
+
+
+def _change(chosen: TriedRemedy) -> list[Line]:
+    """The edit, whose lines aren't broken."""
+    lines = []
     for text in chosen.diff:
         role = {"+": "success", "-": "error"}.get(text[:1], "dim")
         lines.append(line((text, role)))
@@ -202,35 +240,65 @@ def _go(context: Context, chosen: TriedRemedy) -> Result:
     if context.replace is None:
         raise UserError(_HAS_VALUES if context.mode == "run-end" else _NO_RUN, _EDIT)
     dump = context.need_dump()
-    written = written_variables(dump, chosen.outcome)
-    if written:
+    new = _NewValues(dump, chosen)
+    graph = dump.graph()
+    node = graph.nodes.get(new.node) if graph is not None else None
+    if node is not None and not node.inputs:
         raise UserError(
-            f"The run has written to {', '.join(written)} already: other results would be of no "
-            "use.",
-            _EDIT,
+            f"{new.node} came into the run from outside: the program's data isn't changed.",
+            "Leave the rows out where the data is read.",
         )
-    given: list[str] = []
-    bad: list[str] = []
-
-    def new(name: str) -> Array | None:
-        value = chosen.value(name)
-        if value is not None:
-            given.append(name)
-        elif _is_bad(dump, name):
-            bad.append(name)
-        return value
-
     try:
         context.replace(new)
     except CannotRedo as error:
         raise UserError(f"The program can't go on with this: {error}.", _EDIT) from None
-    if not given:
+    if not new.given:
         raise UserError("Nothing that the run returns depends on the changed op.", _EDIT)
-    text = f"The program gets {', '.join(dict.fromkeys(given))} with the change."
-    if bad:
-        text += f" Still bad, from elsewhere: {', '.join(dict.fromkeys(bad))}."
+    text = f"The program gets {_some(new.given)} with the change."
+    if new.written:
+        text += f" These variables were written again: {_some(new.written)}."
+    if new.bad:
+        text += f" Still bad, from elsewhere: {_some(new.bad)}."
     name = context.run_info.filter_name or RECOMMENDED
-    return Script((f"run -f {quoted(name)}",), Toast(text, "warning" if bad else "success"))
+    return Script((f"run -f {quoted(name)}",), Toast(text, "warning" if new.bad else "success"))
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first of some names, and how many more there are."""
+    each = [*dict.fromkeys(names)]
+    more = f" and {len(each) - _MOST_NAMES} more" if len(each) > _MOST_NAMES else ""
+    return f"{', '.join(each[:_MOST_NAMES])}{more}"
+
+
+class _NewValues:
+    """What the program gets, as it asks for it.
+
+    Args:
+        dump: of the run.
+        chosen: the remedy.
+
+    Attributes:
+        node: the changed op.
+        written: variables that would have got other values in the run.
+        given: the tensors that are other ones.
+        bad: those that are as they were, and bad.
+    """
+
+    def __init__(self, dump: Dump, chosen: TriedRemedy) -> None:
+        self._dump, self._chosen = dump, chosen
+        self.node = chosen.candidate.change.node
+        self.written = written_variables(dump, chosen.outcome)
+        self.given: list[str] = []
+        self.bad: list[str] = []
+
+    def __call__(self, name: str) -> Array | None:
+        """The value of a tensor with the change; ``None``: what it was."""
+        value = self._chosen.value(name)
+        if value is not None:
+            self.given.append(name)
+        elif _is_bad(self._dump, name):
+            self.bad.append(name)
+        return value
 
 
 COMMANDS = (
@@ -277,8 +345,8 @@ COMMANDS = (
         details="fix tries each remedy on copies of the recorded values, with the framework's own "
         "ops: it recomputes the changed op and every op that depends on it, gradients and updates "
         "included. The program and its files don't change. Only --go gives the program other "
-        "results of this run, if it gets them at the run's end: from functions of JAX, sessions "
-        "and ONNX Runtime. fix names the ops that it can't recompute; config set level values "
-        "keeps the values that they need.",
+        "results of this run: of functions of JAX and TensorFlow, of sessions, of ONNX Runtime, "
+        "and of PyTorch at the level values. fix names the ops that it can't recompute; config "
+        "set level values keeps the values that they need.",
     ),
 )

@@ -22,6 +22,7 @@ __all__ = [
     "cannot_have",
     "fitted_array",
     "nobody_elses",
+    "refuse_written",
     "replaced",
     "stands_for",
     "wrong_dtype",
@@ -153,6 +154,16 @@ def stands_for(name: str, value: Any, was: Any) -> NDArray[Any]:
     if all_finite(value) and not all_finite(made):
         raise CannotRedo(f"{name} would be beyond the range of {was.dtype}")
     return made
+
+
+def refuse_written(new: NewValues) -> None:
+    """Refuse other results of a run that has written other values to variables already.
+
+    Raises:
+        CannotRedo: it has.
+    """
+    if new.written:
+        raise CannotRedo(f"the run has written to {', '.join(new.written)} already")
 
 
 def replaced(fetches: Any, value: Any, name_of: Callable[[Any], str], new: NewValues) -> Any:

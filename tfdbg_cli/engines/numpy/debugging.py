@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tfdbg_cli.dumps.dump import CannotRedo, RunError
+from tfdbg_cli.dumps.dump import CannotRedo, NewValues, RunError
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture, SessionAdapter, SessionEngine, Watch, WrapSession
 from tfdbg_cli.engines.kit.clock import Clock
-from tfdbg_cli.engines.kit.fitting import replaced
+from tfdbg_cli.engines.kit.fitting import refuse_written, replaced
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.numpy.dtypes import dtype_name
 from tfdbg_cli.engines.numpy.errors import OpError
@@ -122,7 +122,12 @@ class NumpyAdapter(SessionAdapter):
             return RunStep(run.state, run.values, recorder)
 
         capture = _captured(lambda: self.session.run_directly(fetches, feed_dict, make_step), dump)
-        capture.replaced = lambda value, new: replaced(fetches, value, self._tensor_name, new)
+
+        def replace(value: Any, new: NewValues) -> Any:
+            refuse_written(new)
+            return replaced(fetches, value, self._tensor_name, new)
+
+        capture.replaced = replace
         return capture
 
     def _tensor_name(self, fetch: Any) -> str:

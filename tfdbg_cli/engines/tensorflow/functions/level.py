@@ -12,6 +12,7 @@ from tensorflow.python.framework import errors
 
 from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.datum import Datum
+from tfdbg_cli.dumps.dump import CannotRedo, NewValues
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
@@ -23,6 +24,7 @@ from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.tensorflow.functions.describing import (
     GRADIENT,
     Call,
+    DescribedCall,
     Event,
     Op,
     RunDescriber,
@@ -38,7 +40,9 @@ from tfdbg_cli.engines.tensorflow.functions.ops import (
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.replicas import is_replica
 from tfdbg_cli.engines.tensorflow.functions.slots import Slots, is_bad
+from tfdbg_cli.engines.tensorflow.functions.stepping.replacing import replace_results
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
+from tfdbg_cli.engines.tensorflow.functions.variables import redo_reads
 from tfdbg_cli.engines.tensorflow.shared.redo import redo_of
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
@@ -89,13 +93,15 @@ class ValuesLevel(CaptureLevel):
         self._failed: tuple[BaseException | None, str] = (None, "")
         self._made: tuple[list[Node], list[Datum], dict[int, str]] | None = None
         self.gap = ""
+        self.returning: Sequence[Any] | None = None  # of the call that the run is
         self.stepped: MemoryDump | None = None  # of a run that somebody has stepped through
         self._definitions: dict[str, Any] = {}  # of the nodes, once they were described
         self.dump = self._dump = self._make_dump()
+        self._calls: Sequence[DescribedCall] = ()
 
     def _make_dump(self) -> MemoryDump:
         dump = MemoryDump(lambda: Graph(self._described()[0]), make=lambda: self._described()[1])
-        dump.redo = redo_of(self._definitions.get)
+        dump.redo = redo_reads(dump, redo_of(self._definitions.get))
         return dump
 
     def start(self) -> None:
@@ -271,6 +277,9 @@ class ValuesLevel(CaptureLevel):
         capture = super().finish(error)
         self._events = used(self._events, self._begins_at)
         capture.gap = self.gap
+        capture.replaced = self._replaced
+        if sum(isinstance(event, Call) for event in self._events) == 1:
+            capture.value = self.returning
         if self.stepped is not None:
             capture.dump = self.stepped
         if error is None and self.watch.filter_name in CHECKED:
@@ -306,6 +315,15 @@ class ValuesLevel(CaptureLevel):
                     call.known.excused |= news
                 capture.dump, capture.make_dump = None, lambda: self._dump
         return capture
+
+    def _replaced(self, value: Any, new: NewValues) -> Any:
+        """See `Capture.replaced`."""
+        if value is None:
+            raise CannotRedo(
+                "TensorFlow's eager tensors can't be changed, and the program has them already"
+            )
+        _, _, names = self._described()
+        return replace_results(self._dump, self._calls[0], names, value, new)
 
     def _is_hit(self) -> bool:
         """Whether the filter passes."""
@@ -354,6 +372,7 @@ class ValuesLevel(CaptureLevel):
             self._made = describing.describe(self._events)
             self._definitions.clear()
             self._definitions |= describing.definitions
+            self._calls = describing.calls
             if note := describing.trace_input(self._iterators):
                 self._dump.warnings.append(note)
             self._dump.warnings += describing.lacks

@@ -167,12 +167,15 @@ class FunctionRuns(RunLife[OpenRun]):
                 results = self._watched(function, known, arguments, original)
                 if run is not None and kind == TRAINING:
                     self._losses.returned(function, known, results or (), run.description.number)
-                return results
-            return prompted.call(
-                arguments,
-                lambda: self._watched(function, known, arguments, original),
-                self.look_away,
-            )
+                if run is not None and isinstance(run.watcher, ValuesLevel):
+                    run.watcher.returning = results
+            else:
+                results = prompted.call(
+                    arguments,
+                    lambda: self._watched(function, known, arguments, original),
+                    self.look_away,
+                )
+        return results if run is None or run.replaced is None else run.replaced[0]
 
     @property
     def can_profile(self) -> bool:  # type: ignore[override]

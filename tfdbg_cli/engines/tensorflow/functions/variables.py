@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import op_def_registry
 
-__all__ = ["WrittenVariables", "is_writing"]
+from tfdbg_cli.dumps.dump import CannotRedo, Dump, Redo
 
+__all__ = ["WrittenVariables", "is_writing", "redo_reads", "written_value"]
+
+_ASSIGN, _READ = "AssignVariableOp", "ReadVariableOp"
+_SIGNS = {"AssignAddVariableOp": 1, "AssignSubVariableOp": -1}
 _WRITING = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply")
 
 
@@ -26,6 +31,47 @@ def _handles(op: str) -> frozenset[int]:
     return frozenset(at for at, each in enumerate(arguments) if each.type == types_pb2.DT_RESOURCE)
 
 
+def written_value(op: str, before: Any, given: Sequence[Any]) -> Any:
+    """What a variable is after an op has written to it.
+
+    Args:
+        op: its type.
+        before: the variable.
+        given: what it is written with.
+
+    Raises:
+        CannotRedo: the op does more than to set it, to add or to subtract.
+    """
+    if len(given) != 1 or (op != _ASSIGN and op not in _SIGNS):
+        raise CannotRedo(f"{op} isn't computed again")
+    return given[0] if op == _ASSIGN else before + _SIGNS[op] * given[0]
+
+
+def redo_reads(dump: Dump, redo: Redo) -> Redo:
+    """What `Dump.redo` is where a variable may be read that the same run has written.
+
+    Args:
+        dump: of the run.
+        redo: computes all other nodes.
+    """
+
+    def again(
+        name: str, given: Sequence[Any], made: Sequence[Any], *, is_wide: bool = False
+    ) -> Sequence[Any] | None:
+        graph = dump.graph()
+        node = graph.nodes.get(name) if graph is not None else None
+        if graph is None or node is None or node.op_type != _READ or len(node.inputs) < 2:
+            return redo(name, given, made, is_wide=is_wide)
+        handle = node.inputs[0]
+        nodes = graph.nodes.values()
+        writers = [each for each in nodes if is_writing(each.op_type) and handle in each.inputs]
+        if len(writers) != 1 or [*writers[0].inputs] != [*node.inputs]:
+            raise CannotRedo("its variable was written several times")
+        return [written_value(writers[0].op_type, given[0], given[1:])]
+
+    return again
+
+
 class WrittenVariables:
     """The tensors that variables hold, or were made of, by the names of their handles."""
 
@@ -39,11 +85,11 @@ class WrittenVariables:
         handles = _handles(op)
         given = tuple(name for at, name in enumerate(inputs) if at not in handles and name)
         for at in handles:
-            before = () if op == "AssignVariableOp" else self._sources.get(inputs[at], ())
+            before = () if op == _ASSIGN else self._sources.get(inputs[at], ())
             self._sources[inputs[at]] = tuple(dict.fromkeys((*before, *given)))
 
     def read(self, op: str, inputs: Sequence[str]) -> tuple[str, ...]:
         """What an op reads besides its inputs: that of which a variable was made."""
-        if op != "ReadVariableOp" or not inputs:
+        if op != _READ or not inputs:
             return ()
         return self._sources.get(inputs[0], ())

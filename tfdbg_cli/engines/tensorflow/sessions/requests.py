@@ -13,7 +13,7 @@ from tensorflow.python.util import nest
 
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import CannotRedo, NewValues
-from tfdbg_cli.engines.kit.fitting import replaced
+from tfdbg_cli.engines.kit.fitting import refuse_written, replaced
 from tfdbg_cli.engines.tensorflow.sessions.capture.prepared import Extras
 from tfdbg_cli.engines.tensorflow.shared import guard
 from tfdbg_cli.engines.tensorflow.shared.private import conversions, fetch_mapper, fields_of
@@ -226,6 +226,7 @@ def replaced_fetches(graph: Any, fetches: Any, value: Any, new: NewValues) -> An
         value: what it would get.
         new: the tensors with other values.
     """
+    refuse_written(new)
     seen = set()
 
     def name_of(fetch: Any) -> str:

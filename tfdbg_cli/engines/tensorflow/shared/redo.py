@@ -18,7 +18,10 @@ __all__ = ["redo_of"]
 
 _FLOATS = (types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_FLOAT)
 # They give the same in each run of the same graph, whatever is recorded of it.
-_KEPT = ("Random", "Stateless", "Placeholder", "VarHandle", "ReadVariable", "Variable")
+_KEPT = (
+    *("RandomUniform", "RandomStandardNormal", "TruncatedNormal"),
+    *("Placeholder", "VarHandle", "ReadVariable", "Variable"),
+)
 
 
 def redo_of(find: Callable[[str], Any]) -> Redo:

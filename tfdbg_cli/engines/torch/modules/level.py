@@ -53,6 +53,7 @@ from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER
 from tfdbg_cli.engines.torch.record.run_recorder import Names
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
 from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
+from tfdbg_cli.engines.torch.runs.replacing import cannot_replace
 
 __all__ = ["ModulesLevel"]
 
@@ -538,7 +539,7 @@ class ModulesLevel(TorchLevel):
         outside = self._finish_outside(error)
         self.is_large = self._outside.is_large
         is_bad = bool(self._found) or outside.dump is not None
-        capture = Capture(None, None, error, gap=outside.gap)
+        capture = Capture(None, None, error, gap=outside.gap, replaced=cannot_replace)
         if error is not None or is_bad:
             dump = self._dump(outside)
             is_hit = error is not None or self._passes(dump)

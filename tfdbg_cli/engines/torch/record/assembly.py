@@ -41,7 +41,12 @@ class RunDump(MemoryDump):
         records: the graph's nodes.
         holder: of the values.
         is_part: the run goes on: others use the same values.
+
+    Attributes:
+        keeps_graph: a backward pass of the run has kept its graph for another one.
     """
+
+    keeps_graph = False
 
     def __init__(self, records: Sequence[OpRecord], holder: Holder, is_part: bool = False) -> None:
         super().__init__(lambda: Graph(lambda: map(_node, records)))

@@ -32,6 +32,7 @@ from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
+from tfdbg_cli.engines.torch.runs.replacing import cannot_replace, replace_tensors
 
 __all__ = ["FullLevel", "RecordingLevel", "RecordsLevel"]
 
@@ -293,7 +294,15 @@ class RecordingLevel(TorchLevel):
                 dump = None
         self.seconds = time.perf_counter() - self._began
         said = self._said()
-        return Capture(None, dump, error, filter_passed=passes, progress_text=said, gap=gap)
+        return Capture(
+            None,
+            dump,
+            error,
+            filter_passed=passes,
+            progress_text=said,
+            gap=gap,
+            replaced=cannot_replace,
+        )
 
     def _bad(self) -> list[tuple[OpRecord, int]]:
         assert self._checks is not None
@@ -397,6 +406,7 @@ class FullLevel(RecordingLevel):
             progress_text=said,
             gap=self._gap(),
             make_dump=make_dump if dump is None else None,
+            replaced=functools.partial(replace_tensors, dump),
         )
 
     def _with_suspects(self, found: Sequence[OpOutput]) -> MemoryDump:

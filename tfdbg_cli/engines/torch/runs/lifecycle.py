@@ -74,6 +74,7 @@ class TorchRun(OpenRun):
         only_evaluated: every module call so far was one of a module in evaluation mode.
         stepped: the optimizers that have made a step in it.
         updates_from: how many ops there were before the update by hand.
+        keeps_graph: a backward pass has kept its graph for another one.
     """
 
     description: Description
@@ -87,6 +88,7 @@ class TorchRun(OpenRun):
         self.only_evaluated = False
         self.stepped: list[int] = []
         self.updates_from = 0
+        self.keeps_graph = False
 
 
 class Lifecycle(RunLife[TorchRun]):
@@ -211,6 +213,8 @@ class Lifecycle(RunLife[TorchRun]):
             dump.redo = redo_of(dump, dump.ops)
         if run.events:
             info.details = [*info.details, ("Events", events_in_words(run.events))]
+        if isinstance(dump, RunDump):
+            dump.keeps_graph = run.keeps_graph
         stepped = [each for each in self.optimizers if id(each) in run.stepped]
         if missing := without_gradient(stepped, self.names):
             info.details = [*info.details, ("No gradient", missing)]

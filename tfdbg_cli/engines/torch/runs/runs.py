@@ -48,6 +48,8 @@ __all__ = ["BLOCK", "GRADIENT", "INFERENCE", "TRAINING", "RunPosition", "Runs"]
 
 # How many arguments `Tensor.backward` has, the tensor included, before those that tell for what.
 _WITHOUT_INPUTS = 4
+# Arguments of all backward passes after which the graph is still there.
+_KEEPS_GRAPH = ("retain_graph", "create_graph")
 
 
 class RunPosition(NamedTuple):
@@ -217,6 +219,9 @@ class Runs(Lifecycle):
         if watcher is not None:
             self._look(watcher.backward_done, is_grad, value)
         run = self._run
+        if run is not None:
+            asked = (kwargs.get(name) for name in _KEEPS_GRAPH)
+            run.keeps_graph |= any(each is True for each in (*args, *asked))
         if is_outermost and run is not None:
             if not is_grad:
                 self._norms.take(run.description.number, self.losses.multiple)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -10,11 +11,11 @@ import torch
 
 from tfdbg_cli.dumps.dump import CannotRedo, Dump, Redo
 from tfdbg_cli.engines.torch.private import KERNEL, SCHEMA, quiet
-from tfdbg_cli.engines.torch.record.op_record import OpRecord
+from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.op_recorder import TENSOR
 from tfdbg_cli.engines.torch.record.schemas import KNOWN, OpFacts
 from tfdbg_cli.engines.torch.record.written import is_written
-from tfdbg_cli.engines.torch.stepping.redo_gradients import redo_gradient
+from tfdbg_cli.engines.torch.stepping.redo_gradients import recorded, redo_gradient
 from tfdbg_cli.engines.torch.stepping.thread_state import apart
 from tfdbg_cli.engines.torch.stepping.values import flat
 from tfdbg_cli.engines.torch.values.arrays import to_numpy
@@ -25,6 +26,11 @@ _Array = np.ndarray[Any, Any]
 
 _RANDOM = getattr(getattr(torch, "Tag", None), "nondeterministic_seeded", None)
 _DROPOUT = "aten::native_dropout"
+# What draws random numbers whatever the elements of its inputs are.
+_DRAWS_ALONE = re.compile(
+    r"aten::(?:rand\w*_like|(?:uniform|normal|log_normal|exponential|random|cauchy|geometric)_"
+    r"|bernoulli_\.float)(?:\.|$)"
+)
 
 
 def redo_of(dump: Dump, ops: Callable[[], Iterable[tuple[str, OpRecord]]]) -> Redo:
@@ -43,6 +49,8 @@ def redo_of(dump: Dump, ops: Callable[[], Iterable[tuple[str, OpRecord]]]) -> Re
             known.update(ops())
         if node not in known or known[node].facts is None:
             return redo_gradient(dump, known, _pulled, node, given, made, is_wide)
+        if is_written(known[node]):
+            return [_redo_written(dump, known[node], given, made)]
         return _redo_op(known[node], given, made, is_wide=is_wide)
 
     return redo
@@ -52,15 +60,19 @@ def _redo_op(
     record: OpRecord, given: Sequence[_Array], made: Sequence[Any], *, is_wide: bool
 ) -> list[_Array] | None:
     facts = record.facts
-    if facts is None or is_written(record):
-        raise CannotRedo("its memory was written to by another op")
+    if facts is None:
+        raise CannotRedo("it is no op of PyTorch's own")
     if facts.is_uninitialized:
         return None
     if not facts.overload.startswith("aten::"):  # nobody knows what it does besides
         raise CannotRedo("it is no op of PyTorch's own")
     op = _op_of(facts)
     if _RANDOM in getattr(op, "tags", ()):
-        return _dropout(record, given, made) if facts.overload == _DROPOUT else None
+        if facts.overload == _DROPOUT:
+            return _dropout(record, given, made)
+        if _DRAWS_ALONE.match(facts.overload) is None:  # `bernoulli(p)` depends on `p`
+            raise CannotRedo("its random numbers aren't in the dump")
+        return None
     if len(given) != len(record.inputs):
         raise CannotRedo("its inputs aren't known")
     # No mode of the program's sees any of it, nor that tensors are made of arrays.
@@ -81,6 +93,44 @@ def _redo_op(
             raise CannotRedo("it gives something else now")
         arrays = [to_numpy(each) for each in found[: len(record.outputs)]]
     return [each for each in arrays if isinstance(each, np.ndarray)]
+
+
+def _redo_written(
+    dump: Dump, record: OpRecord, given: Sequence[_Array], made: Sequence[Any]
+) -> _Array:
+    """A tensor after others that share its memory were written to, one after another."""
+    if made and made[0] is not None:  # whether this is all that was written is found out
+        before = _joined(record, [_before(dump, each) for each in record.inputs])
+        if not np.array_equal(before, made[0], equal_nan=True):
+            raise CannotRedo("its memory was written to by another op")
+    return _joined(record, given)
+
+
+def _joined(record: OpRecord, values: Iterable[_Array]) -> _Array:
+    output, sources = record.outputs[0], record.inputs
+    if any(each.key != output.key or each.dtype != output.dtype for each in sources):
+        raise CannotRedo("its memory was written to by another op")
+    with apart(fresh=True), quiet(), torch.no_grad():
+        memory = torch.zeros(max(map(_end, (output, *sources))), dtype=output.dtype)
+        for each, value in zip(sources, values, strict=True):
+            _part(memory, each).copy_(_tensor(value, each.dtype, memory.device, False))
+        return np.asarray(to_numpy(_part(memory, output).clone()))
+
+
+def _before(dump: Dump, output: OpOutput) -> _Array:
+    """An output as it was in the run; if nobody has read it, it wasn't kept."""
+    if is_written(output.record) and not dump.by_tensor(output.name):
+        return _joined(output.record, [_before(dump, each) for each in output.record.inputs])
+    return recorded(dump, output.name)
+
+
+def _part(memory: torch.Tensor, output: OpOutput) -> torch.Tensor:
+    return memory.as_strided(output.shape or (), output.stride, output.offset)
+
+
+def _end(output: OpOutput) -> int:
+    steps = zip(output.shape or (), output.stride, strict=True)
+    return int(output.offset + 1 + sum((count - 1) * step for count, step in steps))
 
 
 def _named(op: Any, args: Sequence[Any]) -> Iterable[tuple[Any, Any]]:

@@ -15,7 +15,7 @@ from tfdbg_cli.dumps.dump import CannotRedo, Dump
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
 
-__all__ = ["redo_gradient"]
+__all__ = ["recorded", "redo_gradient"]
 
 _Array = np.ndarray[Any, Any]
 _Pulled = Callable[[OpRecord, Sequence[_Array], Sequence[_Array], bool], Sequence[_Array | None]]
@@ -68,7 +68,7 @@ def redo_gradient(
             for slot, each in enumerate(found)
         ]
 
-    before = compute({each: _recorded(dump, each) for each in node.inputs}, False)
+    before = compute({each: recorded(dump, each) for each in node.inputs}, False)
     if not all(
         was is None or (now is not None and _same(was, now))
         for was, now in zip(made, before, strict=False)
@@ -97,7 +97,16 @@ def _why_not(name: str) -> str:
     return "it stands for several ops"
 
 
-def _recorded(dump: Dump, name: str) -> _Array:
+def recorded(dump: Dump, name: str) -> _Array:
+    """A value of the run.
+
+    Args:
+        dump: of the run.
+        name: of the tensor.
+
+    Raises:
+        CannotRedo: it isn't in the dump, or several times.
+    """
     data = dump.by_tensor(name)
     value = data[0].get_tensor() if len(data) == 1 else None
     if not isinstance(value, np.ndarray | np.generic):

@@ -1,0 +1,123 @@
+"""Remedies that change several ops of one line, as those of a hand-written binary cross entropy."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+from examples_kit import needs
+from program_server import debugger_in, python_in
+
+# Step 2 is bad by both logarithms. What stands for the loss is the same by logits.
+PROGRAMS = {
+    "torch": (
+        """
+        import torch
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for step in range(4):
+            x = torch.randn(8, 3)
+            y = (x.sum(1, keepdim=True) > 0.5).float()
+            optimizer.zero_grad()
+            z = model(x * (400 if step == 2 else 1))
+            p = torch.sigmoid(z)
+            loss = -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()
+            loss.backward()
+            optimizer.step()
+            norm = sum(w.grad.norm() for w in model.parameters())
+            print(step, float(loss.detach()), float(norm))
+        """,
+        "-(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()",
+        "torch.nn.functional.binary_cross_entropy_with_logits(z, y)",
+    ),
+    "tensorflow": (
+        """
+        import tensorflow as tf
+        w = tf.Variable(tf.ones((3, 1)))
+        @tf.function
+        def train(x, y):
+            with tf.GradientTape() as tape:
+                z = x @ w
+                p = tf.sigmoid(z)
+                loss = -tf.reduce_mean(y * tf.math.log(p) + (1 - y) * tf.math.log(1 - p))
+            g = tape.gradient(loss, w)
+            w.assign_sub(0.1 * g)
+            return loss, tf.norm(g)
+        for step in range(4):
+            x = tf.random.stateless_normal((8, 3), (step, 1)) * (400.0 if step == 2 else 1.0)
+            y = tf.cast(tf.reduce_sum(x, 1, keepdims=True) > 200, tf.float32)
+            print(step, *map(float, train(x, y)))
+        """,
+        "-tf.reduce_mean(y * tf.math.log(p) + (1 - y) * tf.math.log(1 - p))",
+        "tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(y, z))",
+    ),
+    "jax": (
+        """
+        import jax
+        import jax.numpy as jnp
+        @jax.jit
+        def train(w, x, y):
+            def loss_of(w):
+                z = x @ w
+                p = jax.nn.sigmoid(z)
+                return -(y * jnp.log(p) + (1 - y) * jnp.log(1 - p)).mean()
+            loss, g = jax.value_and_grad(loss_of)(w)
+            return w - 0.1 * g, loss, jnp.linalg.norm(g)
+        w = jnp.ones(3)
+        for step in range(4):
+            x = jax.random.normal(jax.random.key(step), (8, 3)) * (400 if step == 2 else 1)
+            y = (x.sum(1) > 200).astype(jnp.float32)
+            w, loss, norm = train(w, x, y)
+            print(step, float(loss), float(norm))
+        """,
+        "-(y * jnp.log(p) + (1 - y) * jnp.log(1 - p)).mean()",
+        "-(y * jax.nn.log_sigmoid(z) + (1 - y) * jax.nn.log_sigmoid(-z)).mean()",
+    ),
+}
+
+
+@pytest.fixture(params=[pytest.param(each, marks=needs(each)) for each in PROGRAMS])
+def program(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str, str]:
+    text, loss, logits = PROGRAMS[request.param]
+    (tmp_path / "train.py").write_text(dedent(text))
+    return tmp_path, loss, logits
+
+
+_RUN = ("--batch", "-c", "config set level values", "-c", "run -f")
+
+
+def test_the_loss_of_logits_is_foretold(program: tuple[Path, str, str]) -> None:
+    folder, loss, logits = program
+    done = debugger_in(folder, *_RUN, "-c", "fix 1 --go", "train.py")
+    assert "Tried: BCE with logits in place of log(p) and log(1 - p): clean to the loss, grad" in (
+        done.stdout
+    )
+    text = (folder / "train.py").read_text()
+    (folder / "changed.py").write_text(text.replace(loss, logits))
+    now, expected = _rows(done.stdout)[2], _rows(python_in(folder, "changed.py").stdout)[2]
+    np.testing.assert_allclose(now, expected, rtol=1e-3)
+
+
+def test_both_are_changed_by_one_patch(program: tuple[Path, str, str]) -> None:
+    folder, _, _ = program
+    done = debugger_in(folder, *_RUN, "-c", "fix --json", "train.py")
+    tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
+    clean = [each for each in tried if each["clean"] and each["patch"]]
+    assert clean, done.stdout
+    assert len(re.findall("1e-12", clean[0]["change"])) == 2
+    (folder / "both.patch").write_text(clean[0]["patch"])
+    subprocess.run(["git", "apply", "-p1", "both.patch"], cwd=folder, check=True)
+    after = _rows(python_in(folder, "train.py").stdout)
+    assert np.isfinite(after).all()
+    np.testing.assert_allclose(after[2][1], clean[0]["loss"], rtol=1e-5)
+
+
+def _rows(out: str) -> list[list[float]]:
+    rows = re.findall(r"^\d(?: (?:-?[\d.]\S*|-?inf|nan)){2}$", out, re.MULTILINE)
+    return [[float(x) for x in row.split()] for row in rows]

@@ -1,0 +1,97 @@
+"""What a remedy is for, and what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
+from tfdbg_cli.dumps.sources import own_frame
+from tfdbg_cli.filters.cause_patterns import later_phase
+from tfdbg_cli.remedies.trial import Change
+from tfdbg_cli.tensors.numeric import has_nonfinite
+
+__all__ = ["Candidate", "Situation"]
+
+# More ops of one line aren't changed together.
+_MOST_BESIDE = 4
+
+
+class Situation(NamedTuple):
+    """What a remedy is for.
+
+    Attributes:
+        kind: of the reason (`filters.causes.Cause`).
+        graph: of the run.
+        node: the op that is changed: of a bad gradient the forward op.
+        meaning: what that op computes (`OpRoles.meanings`).
+        dtype: of its result.
+        value: gives a tensor of the run by its name; raises `CannotRedo`.
+        computes: op type -> meaning.
+        spelling: as `EngineTraits.spelling`.
+    """
+
+    kind: str
+    graph: Graph
+    node: Node
+    meaning: str
+    dtype: str
+    value: Callable[[str], Any]
+    computes: Callable[[str], str]
+    spelling: Mapping[str, str]
+
+    def maker(self, place: int) -> Node | None:
+        """The node that made an input."""
+        names = self.node.inputs
+        return self.graph.nodes.get(node_name_of(names[place])) if place < len(names) else None
+
+    def beside(self) -> list[Node]:
+        """Ops of the same line that compute the same, and are bad too; logarithms in any case."""
+        frame = own_frame(self.node.frames or ())
+        if not self.meaning or frame is None or later_phase(self.graph.nodes, self.node.name):
+            return []
+        found = []
+        for name, node in self.graph.nodes.items():
+            if node is self.node or self.computes(node.op_type) != self.meaning:
+                continue
+            other = own_frame(node.frames or ())
+            is_here = other is not None and other[:2] == frame[:2]
+            if is_here and not later_phase(self.graph.nodes, name) and self._counts(name):
+                found.append(node)
+                if len(found) > _MOST_BESIDE:  # a loop that was unrolled
+                    return []
+        return found
+
+    def _counts(self, name: str) -> bool:
+        return self.kind == "log" or has_nonfinite(self.value(f"{name}:0"))
+
+    def is_written_as_int(self, place: int) -> bool:
+        """Whether an input is floating point only because the op's call has cast whole numbers."""
+        maker = self.maker(place)
+        if maker is None or not maker.inputs or self.computes(maker.op_type) != "cast":
+            return False
+        return bool(self.value(maker.inputs[0]).dtype.kind in "biu")
+
+
+class Candidate(NamedTuple):
+    """One remedy.
+
+    Attributes:
+        text: the change, where the program's line can't be rewritten.
+        change: of the run.
+        argument: which argument of the call is written otherwise; -1: none.
+        edit: how, as one of `EngineTraits.spelling`, with the numbers that it takes; empty: the
+            line isn't rewritten.
+        numbers: these.
+    """
+
+    text: str
+    change: Change
+    argument: int = -1
+    edit: str = ""
+    numbers: tuple[float, ...] = ()
+
+    @property
+    def others(self) -> list[str]:
+        """The ops that are changed in the same way."""
+        return [each.node for each in self.change.others]
