@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -96,12 +95,12 @@ class Trial:
 
     Args:
         dump: of the run; with `Dump.redo`.
-        deadline: of `time.monotonic`: what isn't computed until then is unknown.
+        is_late: whether the time is over: what isn't computed until then is unknown.
     """
 
-    def __init__(self, dump: Dump, deadline: float) -> None:
+    def __init__(self, dump: Dump, is_late: Callable[[], bool]) -> None:
         self._dump = dump
-        self._deadline = deadline
+        self._is_late = is_late
         self._left = _MOST_BYTES
         self._lineage = TensorLineage.of(dump)
         self._graph: Graph = dump.graph() or Graph([])
@@ -239,7 +238,7 @@ class Trial:
         )
 
     def _redo(self, node: Node, given: Sequence[Any], made: Sequence[Any]) -> Sequence[Any] | None:
-        if time.monotonic() > self._deadline:
+        if self._is_late():
             raise CannotRedo("there was no more time")
         if self._left <= 0:
             raise CannotRedo("it takes too much memory")

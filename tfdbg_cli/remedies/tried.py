@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,9 @@ __all__ = ["TriedRemedy", "tried", "tried_at_stop", "written_variables"]
 
 # What has a gradient that is computed of its result.
 _POLES = ("sqrt", "rsqrt", "pow")
-# Seconds for all remedies where nobody has asked for them.
-_AT_A_STOP = 0.3
+# Seconds of the processor for all remedies where nobody has asked for them; on a busy machine they
+# take longer by the clock.
+_AT_A_STOP, _BY_THE_CLOCK = 0.3, 10
 # Of stops: several parts of a screen, and a report, tell the same.
 _known: weakref.WeakKeyDictionary[Dump, dict[int, list[TriedRemedy]]] = weakref.WeakKeyDictionary()
 
@@ -139,17 +140,19 @@ def tried(dump: Dump, begin: Datum, seconds: float) -> list[TriedRemedy]:
     Args:
         dump: of the run.
         begin: the tensor in which it began.
-        seconds: that may be spent in all; what isn't computed until then is told as unknown.
+        seconds: of the processor that may be spent in all, and ten times that by the clock; what
+            isn't computed until then is told as unknown.
     """
     if dump.redo is None:
         return []
     # If it fails, whoever looks at the run sees the rest of the screen.
     with contained, unwarned(), np.errstate(all="ignore"):
-        return _tried(dump, begin, time.monotonic() + seconds)
+        end, last = time.process_time() + seconds, time.monotonic() + _BY_THE_CLOCK * seconds
+        return _tried(dump, begin, lambda: time.process_time() > end or time.monotonic() > last)
     return []
 
 
-def _tried(dump: Dump, begin: Datum, deadline: float) -> list[TriedRemedy]:
+def _tried(dump: Dump, begin: Datum, is_late: Callable[[], bool]) -> list[TriedRemedy]:
     lineage = TensorLineage.of(dump)
     cause, node = cause_of(lineage, begin), lineage.node(begin)
     graph = lineage.graph
@@ -161,7 +164,7 @@ def _tried(dump: Dump, begin: Datum, deadline: float) -> list[TriedRemedy]:
         roots = [each for each in makers if each and lineage.roles.computes(each.op_type) in _POLES]
         target = forward_node(graph, node) or next(iter(roots), None)
     target = target or node
-    trial = Trial(dump, deadline)
+    trial = Trial(dump, is_late)
     made = dump.by_node(target.name)
     situation = Situation(
         cause.kind,
