@@ -88,11 +88,13 @@ def _differentiating(runs: Runs, original: Any, has_value: bool) -> Any:
                 return fun(*args, **kwargs)
             tape, of, given = pending.pop()
             tape.enter(of, _given(args, kwargs), given)
+            base = tape.base(sys._getframe())
             try:
                 result = fun(*args, **kwargs)
                 tape.left(of, result)
                 return result
             finally:
+                tape.base_again(base)
                 # What comes now is the backward pass, which may call functions of the program's.
                 TAPES.pop(get_ident(), None)
 
@@ -121,6 +123,9 @@ def _differentiating(runs: Runs, original: Any, has_value: bool) -> Any:
                     pending.clear()
                     tape.body = body
                     tape.goes_on(thread)
+                if model.module is not None:  # it has its arrays again, in other objects
+                    again = [*arrays_in(model.module.trainable_parameters())]
+                    tape.same(again, [*arrays_in(args[0])])
                 value, gradients = result if has_value else (None, result)
                 chosen = _chosen(args, kwargs, argnums, argnames, gradients)
                 tape.came_back(of, value, *chosen)

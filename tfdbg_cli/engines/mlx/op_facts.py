@@ -14,15 +14,19 @@ __all__ = ["FACTS", "Plan", "Plans"]
 #: By op type.
 FACTS = table(
     {},
-    moved="reshape transpose matrix_transpose flatten negative contiguous stop_gradient",
-    picked="maximum minimum getitem where",
-    made="isfinite isnan isinf equal not_equal less less_equal greater greater_equal argmax argmin",
-    bounded="tanh sigmoid erf sign",
-    spread="add subtract multiply matmul square sum mean",
-    spread_first="log sqrt divide",
+    moved="""
+        broadcast_to contiguous expand_dims flatten matrix_transpose moveaxis negative reshape
+        squeeze stop_gradient swapaxes transpose
+    """,
+    picked="getitem maximum minimum where",
+    made="""
+        argmax argmin equal greater greater_equal isfinite isinf isnan less less_equal not_equal
+    """,
+    rounded="abs",
+    bounded="erf sigmoid sign tanh",
+    spread="add matmul mean multiply square subtract sum",
+    spread_first="divide log sqrt",
 )
-
-
 #: What hands its input on, and what nothing is known of.
 _MOVED, _UNKNOWN = "contiguous", "vjp"
 _Body = list[Called | Call | Differentiation]
@@ -48,10 +52,14 @@ class Plan:
 
     Attributes:
         checks: place of the op -> slots of its outputs.
+        leaves: what the run began with that has to be looked at, too.
+        exact: the places of checks that have given a false alarm.
     """
 
     def __init__(self, tape: Tape) -> None:
         self.checks: dict[int, tuple[int, ...]] = {}
+        self.leaves: list[Ref] = []
+        self.exact: frozenset[int] = frozenset()
         self._calls = [*_calls(tape.top)]
         # Facts depend on dtypes, and on whether there are elements.
         self._leaves = [
@@ -86,6 +94,11 @@ class Plan:
                 at, place = line.slots[slot]
                 found.setdefault(at, []).append(place)
         self.checks = {at: tuple(slots) for at, slots in found.items()}
+        self.leaves = [
+            ref
+            for ref in tape.leaves
+            if (value := _value(values, ref)).may_be_bad and value.key not in search.told
+        ]
 
 
 def _calls(body: _Body) -> Iterator[Any]:
@@ -97,6 +110,13 @@ def _calls(body: _Body) -> Iterator[Any]:
         else:
             yield each.given, each.chosen, each.values, each.gradients
             yield from _calls(each.body)
+
+
+def _value(values: Mapping[Ref, Any], ref: Ref) -> Value:
+    array = values.get(ref)
+    if array is None:
+        return Value((0, ref))
+    return Value((0, ref), str(array.dtype).rpartition(".")[2], array.shape)
 
 
 class _Lines:
@@ -142,10 +162,7 @@ class _Lines:
         self._lines.append(_Line(Op(op_type, (*inputs,), (*outputs,)), slots))
 
     def _value(self, ref: Ref) -> Value:
-        array = self._values.get(ref)
-        if array is None:
-            return Value((0, ref))
-        return Value((0, ref), str(array.dtype).rpartition(".")[2], array.shape)
+        return _value(self._values, ref)
 
     def _call(self, call: Call) -> None:
         trace = call.trace([self._values[ref] for ref in call.inputs])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import ml_dtypes
@@ -13,16 +13,17 @@ from mlx.utils import tree_flatten
 
 from tfdbg_cli.common.errors import related
 from tfdbg_cli.common.node_words import INPUTS, MODULE, MODULE_STACK
+from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import FULL
 from tfdbg_cli.engines.kit.recording.op_recorder import OpRecorder
 from tfdbg_cli.engines.mlx.op_facts import Plan
-from tfdbg_cli.engines.mlx.replay import Replay, Step
-from tfdbg_cli.engines.mlx.tape import TAPES, Ref, Tape, finite
+from tfdbg_cli.engines.mlx.replay import Replay, Step, are_computed
+from tfdbg_cli.engines.mlx.tape import TAPES, Ref, Tape, finite, is_finite
 
 __all__ = ["Recorder"]
 
-_eval, _issubdtype = mx.eval, mx.issubdtype
+_issubdtype, _all, _isfinite = mx.issubdtype, mx.all, mx.isfinite
 
 
 class Recorder(OpRecorder):
@@ -47,6 +48,7 @@ class Recorder(OpRecorder):
         self._trees: list[tuple[str, Any]] = []
         self._bad: set[int] = set()
         self._new: Plan | None = None
+        self._alarms: list[int] = []
         self._paths: dict[int, str] = {}
         self._leaves: dict[int, str] = {}
         self.tape = Tape(level == FULL, {}, engine.gave_up)
@@ -71,7 +73,7 @@ class Recorder(OpRecorder):
         if self.level != FULL:
             self._plan = self._engine.plans.latest(self.kind)
             if self._plan is not None:
-                self.tape.plan = self._plan.checks
+                self.tape.plan, self.tape.exact = self._plan.checks, self._plan.exact
 
     def start(self) -> None:
         super().start()
@@ -119,24 +121,45 @@ class Recorder(OpRecorder):
     # At its end.
 
     def finish(self, error: BaseException | None) -> Capture:
-        seen = None if error is not None or self.level == FULL else Plan(self.tape)
-        if seen is None or self._may_be_bad(seen):
+        is_clean = error is None and self._is_checked and not self._may_be_bad()
+        if not is_clean:
             self._tell()
         self._count = self.tape.count
         capture = super().finish(error)
-        self._bad.clear()
-        self.tape = Tape()
+        if is_clean and self.level == FULL:
+            capture.make_dump = self._later
+        else:
+            self.tape = Tape()
         return capture
 
-    def _may_be_bad(self, seen: Plan) -> bool:
+    def _later(self) -> MemoryDump:
+        """The dump of a run in which nothing is bad, for somebody who wants to see it."""
+        if self.tape.count:
+            self._tell()
+            self.tape = Tape()
+        return self.dump
+
+    def seen(self) -> MemoryDump | None:
+        return self._later() if self.level == FULL else None
+
+    def close(self) -> None:
+        super().close()
+        self.tape = Tape()
+
+    def _may_be_bad(self) -> bool:
         """Whether something bad was seen, or could not be, as no run has called these ops yet."""
-        known = self._plan
+        if self.level == FULL:
+            return bool(_bad_ones([*self.tape.leaves.values(), *self.tape.held.values()]))
+        known, seen = self._plan, Plan(self.tape)
         if known is None or not known.is_of(seen):
             self._new = seen
             return True
-        checks = self.tape.checks
-        _eval(checks)
-        return not all(each.item() for each in checks)
+        leaves = self.tape.leaves
+        checks = [*self.tape.checks, *(finite(leaves[ref]) for ref in known.leaves)]
+        if not are_computed(checks):
+            return True
+        self._alarms = [place for place, each in enumerate(checks) if not is_finite(each)]
+        return bool(self._alarms)
 
     def _tell(self) -> None:
         """Do the ops once more, where their values weren't held, and tell of all of them."""
@@ -151,9 +174,9 @@ class Recorder(OpRecorder):
             arrays += [
                 each for step in replay.steps for each in step.args if type(each) is mx.array
             ]
-            checks = {id(each): finite(each) for each in arrays if _may_be_bad(each)}
-            _eval([*checks.values()])
-            self._bad = {key for key, each in checks.items() if not each.item()}
+            self._bad = _bad_ones(arrays)
+            if self._alarms and self._plan is not None and not self._bad:
+                self._plan.exact |= {*self._alarms}
         for name, ref in self._given.items():
             self._add(f"{INPUTS}{name}", "Input", [replay.values[ref]])
         for step in replay.steps:
@@ -218,6 +241,14 @@ class Recorder(OpRecorder):
             f"{path} ({type(each).__name__})" for path, each in zip(paths, modules, strict=True)
         ]
         return paths[-1], {MODULE: paths[-1], MODULE_STACK: " > ".join(stack)}
+
+
+def _bad_ones(arrays: Iterable[mx.array]) -> set[int]:
+    """The ids of those that have a nan or an infinity."""
+    checks = {id(each): _all(_isfinite(each)) for each in arrays if _may_be_bad(each)}
+    if not are_computed([*checks.values()]):
+        checks = {key: each for key, each in checks.items() if are_computed(each)}
+    return {key for key, each in checks.items() if not each.item()}
 
 
 def _may_be_bad(array: mx.array) -> bool:

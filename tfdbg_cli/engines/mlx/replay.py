@@ -13,7 +13,7 @@ from tfdbg_cli.common.node_words import BACKWARD
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.mlx.tape import Call, Differentiation, Op, Ref, Tape, arrays_in, filled
 
-__all__ = ["Replay", "Step"]
+__all__ = ["Replay", "Step", "are_computed"]
 
 _vjp, _grad, _custom, _equal, _where = mx.vjp, mx.grad, mx.custom_function, mx.allclose, mx.isfinite
 _ones_like, _eval = mx.ones_like, mx.eval
@@ -134,13 +134,10 @@ class Replay:
 
     def _compute(self) -> None:
         """Let MLX compute what was made; what can't be computed is left out."""
-        try:
-            _eval([each for step in self.steps for each in step.outputs])
-        except Exception as error:
-            pass_on(error)
-            self.trouble = f"not every value could be computed: {one_line(error)}"
+        if not are_computed([each for step in self.steps for each in step.outputs]):
+            self.trouble = "not every value could be computed"
             for place, step in enumerate(self.steps):
-                self.steps[place] = step._replace(outputs=[*filter(_is_computed, step.outputs)])
+                self.steps[place] = step._replace(outputs=[*filter(are_computed, step.outputs)])
 
     def _forward(
         self,
@@ -351,9 +348,10 @@ class Replay:
             self.gradients.append((values[of.given[place][1]], values[gradient]))
 
 
-def _is_computed(array: mx.array) -> bool:
+def are_computed(arrays: mx.array | list[mx.array]) -> bool:
+    """Let MLX compute arrays; whether it could."""
     try:
-        _eval(array)
+        _eval(arrays)
     except Exception as error:
         pass_on(error)
         return False

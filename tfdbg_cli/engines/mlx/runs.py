@@ -238,12 +238,13 @@ def _called(runs: Runs, original: Any) -> Any:
             return inner(tape, self, args, kwargs)
 
     def inner(tape: Tape, self: Any, args: Any, kwargs: Any) -> Any:
-        before = tape.modules
+        before, base = tape.modules, tape.base(sys._getframe())
         tape.modules = (*before, self)
         try:
             return original(self, *args, **kwargs)
         finally:
             tape.modules = before
+            tape.base_again(base)
 
     return __call__
 
@@ -263,11 +264,13 @@ def _update(runs: Runs, original: Any) -> Any:
         recorder = runs.recorder()
         if recorder is not None:
             recorder.parameters(name_of(self, sys._getframe(1), "optimizer"), self.state)
-        before, tape.phase = tape.phase, OPTIMIZER
+        before, base = tape.phase, tape.base(sys._getframe())
+        tape.phase = OPTIMIZER
         try:
             return original(self, *args, **kwargs)
         finally:
             tape.phase = before
+            tape.base_again(base)
             runs.updated()
 
     return apply_gradients

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
@@ -20,7 +21,18 @@ from tfdbg_cli.common.node_words import FORWARD
 from tfdbg_cli.engines.kit.sites import name_in, user_frame
 from tfdbg_cli.engines.kit.stacks import Stack, take
 
-__all__ = ["TAPES", "Call", "Differentiation", "Op", "Ref", "Tape", "arrays_in", "filled", "finite"]
+__all__ = [
+    "TAPES",
+    "Call",
+    "Differentiation",
+    "Op",
+    "Ref",
+    "Tape",
+    "arrays_in",
+    "filled",
+    "finite",
+    "is_finite",
+]
 
 # The tape that records a thread now: a run's, or that of a function that is compiled.
 TAPES: dict[int, Tape] = {}
@@ -159,7 +171,8 @@ class Tape:
         leaves: the arrays that no op has made.
         held: those that ops have made, as far as they are held.
         names: of leaves.
-        checks: for each output in the plan, whether it is finite: lazy arrays.
+        checks: for each output in the plan, whether it is finite, by `is_finite`: lazy arrays.
+        exact: the places of checks that have to be exact.
         inputs, outputs: of a compiled function, with `kinds`: dtypes and shapes of the inputs.
         count: how many ops have made arrays.
         errors: that ops have raised, with the types of these.
@@ -182,6 +195,7 @@ class Tape:
         self.held: dict[Ref, mx.array] = {}
         self.names: dict[Ref, str] = {}
         self.checks: list[mx.array] = []
+        self.exact: frozenset[int] = frozenset()
         self.inputs: list[Ref] = []
         self.outputs: list[Ref] = []
         self.kinds: list[Any] = []
@@ -190,6 +204,7 @@ class Tape:
         self.errors: list[tuple[Exception, str]] = []
         self._keeps, self.plan, self._broken = keeps, plan or {}, broken
         self._boundary = boundary
+        self._outer: Stack | None = None
         self._numbers = itertools.count()
         self._known: dict[int, tuple[Callable[[], Any], Ref]] = {}
 
@@ -237,7 +252,22 @@ class Tape:
 
     def stack(self, frame: FrameType | None) -> Stack:
         """Of a frame."""
-        return take(frame, self._boundary, None)
+        return take(frame, self._boundary, self._outer)
+
+    def base(self, frame: FrameType) -> tuple[FrameType | None, Stack | None]:
+        """What is called from a frame, which stays where it is, has its stack in common.
+
+        Returns:
+            What `base_again` takes, when that is over.
+        """
+        before = self._boundary, self._outer
+        self._outer = take(frame, *before)
+        self._boundary = frame
+        return before
+
+    def base_again(self, before: tuple[FrameType | None, Stack | None]) -> None:
+        """It is over."""
+        self._boundary, self._outer = before
 
     def op(
         self,
@@ -263,7 +293,7 @@ class Tape:
             named = {key: self._packed(each, frame, refs) for key, each in kwargs.items()}
             outputs = tuple([self.made(each, redo is None) for each in arrays])
             self.is_opaque = self.is_opaque or redo is None
-            stack = take(frame, self._boundary, None)
+            stack = take(frame, self._boundary, self._outer)
             made = Op(
                 op_type, redo, operands, named, refs, outputs, stack, self.modules, self.phase
             )
@@ -405,7 +435,7 @@ class Tape:
         self.count += 1
         for slot in slots or ():
             if slot < len(arrays):
-                self.checks.append(finite(arrays[slot]))
+                self.checks.append(finite(arrays[slot], len(self.checks) in self.exact))
 
     def _fail(self, error: Exception) -> None:
         pass_on(error)
@@ -466,9 +496,22 @@ def filled(value: Any, get: Callable[[Ref], Any]) -> Any:
     return value
 
 
-_isfinite, _all = mx.isfinite, mx.all
+_isfinite, _all, _sum = mx.isfinite, mx.all, mx.sum
 
 
-def finite(array: mx.array) -> mx.array:
-    """Whether all elements are finite; not computed yet."""
+def finite(array: mx.array, is_exact: bool = True) -> mx.array:
+    """A number that tells whether all elements are finite, by `is_finite`; not computed yet.
+
+    Args:
+        array: real numbers or complex ones.
+        is_exact: else it may say that finite elements aren't, if their sum isn't.
+    """
+    if not is_exact and array.dtype == mx.float32:
+        return _sum(array)  # in one pass
     return _all(_isfinite(array))
+
+
+def is_finite(number: mx.array) -> bool:
+    """Whether the elements are, of which `finite` has made a number."""
+    found: Any = number.item()
+    return found if isinstance(found, bool) else math.isfinite(found)
