@@ -15,7 +15,7 @@ import mlx.core as mx
 
 from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.engines.kit.sites import argument_names, named_parts
-from tfdbg_cli.engines.mlx.private import compiled_function, is_compiled, is_module
+from tfdbg_cli.engines.mlx.private import CALL, COMPILED, compiled_function, is_compiled, is_module
 from tfdbg_cli.engines.mlx.runs import INFERENCE, STEP, Runs, name_of
 from tfdbg_cli.engines.mlx.tape import TAPES, Differentiation, Tape, arrays_in
 
@@ -31,7 +31,7 @@ def see_functions(runs: Runs, patches: PatchSet) -> None:
     patches.replace(mx, "vmap", lambda original: _making_unseen(original, "vmap"))
     for name in ("jvp", "vjp"):
         patches.replace(mx, name, functools.partial(_unseen, name))
-    _see_compiled(runs, patches)
+    patches.replace(COMPILED, "__call__", functools.partial(_called_late, runs))
     call = functools.partial(_unseen, "custom_function")
     patches.replace(mx.custom_function, "__call__", call)
 
@@ -178,6 +178,7 @@ class _Compiled:
     ) -> None:
         self._runs, self._fun, self._inputs, self._outputs = runs, fun, inputs, outputs
         self.traces: list[Tape] = []
+        self._tracing: Tape | None = None
         self._is_late = made is not None
         if made is not None:
             functools.update_wrapper(self, fun)
@@ -192,7 +193,7 @@ class _Compiled:
         if hasattr(fun, "__name__"):
             functools.update_wrapper(self, fun)
             functools.update_wrapper(trace, fun)
-        self._made = original(trace, inputs, outputs, shapeless)
+        self._made = functools.partial(CALL, original(trace, inputs, outputs, shapeless))
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else MethodType(self, owner)
@@ -205,7 +206,7 @@ class _Compiled:
         before = TAPES.get(thread)
         tape = Tape(boundary=boundary)
         tape.takes(self._all_given(args, kwargs), _constants((args, kwargs)))
-        TAPES[thread] = tape
+        TAPES[thread] = self._tracing = tape
         try:
             result = self._fun(*args, **kwargs)
         finally:
@@ -240,14 +241,39 @@ class _Compiled:
         tape = TAPES.get(get_ident())
         if tape is None:
             return self._made(*args, **kwargs)
+        recorder = self._runs.recorder()
+        if recorder is not None and recorder.tape is tape and self._inputs is not None:
+            self._name(recorder, frame)
         given = self._all_given(args, kwargs)
         if self._is_late and not any(each.is_for(given) for each in self.traces):
             self._trace(sys._getframe(), *_copied((args, kwargs)))
+        if self._is_late:  # it may be traced once more, by MLX
+            TAPES.pop(get_ident(), None)
         refs = [tape.ref(each, frame) for each in given]
-        result = self._made(*args, **kwargs)
+        self._tracing = None
+        try:
+            result = self._made(*args, **kwargs)
+        except Exception:
+            if self._tracing is not None:  # what came before the error is shown
+                tape.errors += self._tracing.errors
+                tape.call([self._tracing], refs, _constants((args, kwargs)), [], frame)
+            raise
+        finally:
+            tape.goes_on(get_ident())
         made = [*arrays_in(result), *arrays_in(self._outputs)]
         tape.call(self.traces, refs, _constants((args, kwargs)), made, frame)
         return result
+
+    def _name(self, recorder: Any, frame: FrameType) -> None:
+        """What it gets besides its arguments is called as the user calls it."""
+        parts = self._inputs if isinstance(self._inputs, list | tuple) else [self._inputs]
+        for place, each in enumerate(parts):
+            if is_module(each):
+                name = name_of(each, frame, "model")
+                recorder.root(name, each)
+                recorder.parameters(name, each)
+            elif isinstance(each, dict | list | tuple):
+                recorder.parameters(f"state[{place}]", each)
 
 
 def _constants(value: Any) -> list[Any]:
@@ -278,22 +304,25 @@ def _copied(value: Any) -> Any:
     return value
 
 
-def _see_compiled(runs: Runs, patches: PatchSet) -> None:
+def _called_late(runs: Runs, original: Any) -> Any:
     """See calls of functions that were compiled before we came: of MLX's own, what they compute."""
-    known: dict[int, Any] = {}
-    for module in [*sys.modules.values()]:
-        for name, each in [*getattr(module, "__dict__", {}).items()]:
-            if is_compiled(each):
-                if id(each) not in known:
-                    known[id(each)] = _late(runs, each)
-                patches.replace(module, name, lambda original: known[id(original)], wraps=False)
+    known: dict[int, tuple[Any, Any]] = {}
 
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = known.get(id(self))
+        if found is None:
+            made = functools.partial(original, self)
+            if not is_compiled(self):
+                return made(*args, **kwargs)
+            function = compiled_function(self)
+            if function is not None and function.__module__.startswith("mlx."):
+                found = self, _Compiled(runs, None, function, made=made)
+            else:
+                found = self, _unseen("compiled", made)
+            known[id(self)] = found
+        return found[1](*args, **kwargs)
 
-def _late(runs: Runs, compiled: Any) -> Any:
-    function = compiled_function(compiled)
-    if function is not None and function.__module__.startswith("mlx."):
-        return _Compiled(runs, None, function, made=compiled)
-    return _unseen("compiled", compiled)
+    return __call__
 
 
 def _compiling(runs: Runs, original: Any) -> Any:

@@ -445,6 +445,8 @@ def _differentiated(
 
     assert of.result is not None
     chosen = [outer[place] for place in of.chosen]
-    found = _grad(function, argnums=tuple(range(len(chosen))))(*chosen)
+    found = _grad(function, argnums=(*range(len(chosen)),))(*chosen)
+    if len(chosen) == 1:
+        found = (found,)
     values.update(seen)
     values.update(zip(of.gradients, found, strict=True))

@@ -17,7 +17,7 @@ from tfdbg_cli.dumps.sources import show_program_only
 from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.engines.kit.recording.program_kit import ProgramKit
 from tfdbg_cli.engines.kit.sites import argument_names, name_in, named_parts, user_frame
-from tfdbg_cli.engines.mlx.private import is_module
+from tfdbg_cli.engines.mlx.private import is_module, modules_below
 from tfdbg_cli.engines.mlx.tape import TAPES, Tape, arrays_in
 
 __all__ = ["INFERENCE", "STEP", "Runs", "name_of", "see_runs"]
@@ -171,7 +171,7 @@ def see_runs(runs: Runs, patches: PatchSet) -> None:
         return __init__
 
     patches.replace(nn.Module, "__init__", made)
-    for each in _below(nn.Module):
+    for each in modules_below():
         see_class(each)
     for kind in [optimizers.Optimizer, *_below(optimizers.Optimizer)]:
         if "apply_gradients" in vars(kind):

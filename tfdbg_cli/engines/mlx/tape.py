@@ -409,10 +409,13 @@ class Tape:
             gradients: of that.
         """
         try:
-            places = {outer: place for place, (_, outer) in enumerate(of.given)}
+            places: dict[Ref, list[int]] = {}
+            for place, (_, outer) in enumerate(of.given):
+                places.setdefault(outer, []).append(place)
             refs = [self.ref(each) for each in chosen]
-            of.is_seen = len(refs) == len(gradients) and all(each in places for each in refs)
-            of.chosen = [places[each] for each in refs] if of.is_seen else []
+            found = [places[each].pop(0) for each in refs if places.get(each)]
+            of.is_seen = len(refs) == len(gradients) == len(found)
+            of.chosen = found if of.is_seen else []
             is_held = self.is_opaque or not of.is_seen
             of.gradients = [self.made(each, is_held) for each in gradients]
             returned = [*arrays_in(value)]
