@@ -19,11 +19,14 @@ from tfdbg_cli.engines.kit.levels import FULL
 from tfdbg_cli.engines.kit.recording.op_recorder import OpRecorder
 from tfdbg_cli.engines.mlx.op_facts import Plan
 from tfdbg_cli.engines.mlx.replay import Replay, Step, are_computed
-from tfdbg_cli.engines.mlx.tape import TAPES, Ref, Tape, finite, is_finite
+from tfdbg_cli.engines.mlx.tape import TAPES, Op, Ref, Tape, finite, is_finite
 
 __all__ = ["Recorder"]
 
 _issubdtype, _all, _isfinite = mx.issubdtype, mx.all, mx.isfinite
+
+_CHECKED_ALONE = "forward ops, gradients and results of compiled functions"
+_UNSEEN = "MLX computes the rest unseen"
 
 
 class Recorder(OpRecorder):
@@ -49,6 +52,7 @@ class Recorder(OpRecorder):
         self._bad: set[int] = set()
         self._new: Plan | None = None
         self._alarms: list[int] = []
+        self._gap = ""
         self._paths: dict[int, str] = {}
         self._leaves: dict[int, str] = {}
         self.tape = Tape(level == FULL, {}, engine.gave_up)
@@ -126,6 +130,10 @@ class Recorder(OpRecorder):
             self._tell()
         self._count = self.tape.count
         capture = super().finish(error)
+        if is_clean and not all(type(each) is Op for each in self.tape.top):
+            capture.only, capture.only_because = _CHECKED_ALONE, _UNSEEN
+        elif self._gap and self._is_checked and not self._has_bad:
+            capture.gap = self._gap
         if is_clean and self.level == FULL:
             capture.make_dump = self._later
         else:
@@ -183,6 +191,7 @@ class Recorder(OpRecorder):
             self._tell_step(step)
         for of, value in replay.gradients:
             self.gradient(of, value)
+        self._gap = replay.gap
         if replay.trouble:
             self.dump.warnings.append(replay.trouble[:1].upper() + replay.trouble[1:] + ".")
 

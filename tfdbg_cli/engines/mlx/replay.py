@@ -115,7 +115,8 @@ class Replay:
         steps: in their order.
         leaves: arrays that no op has made, by identity: the tape that holds them, and their number.
         values: of the tape's tensors.
-        trouble: why some of it could not be done; empty: all of it was.
+        trouble: why some of it could not be done, or not as in the program; empty: all of it was.
+        gap: why values are missing; empty: none is.
     """
 
     def __init__(self, tape: Tape) -> None:
@@ -124,18 +125,18 @@ class Replay:
         self.gradients: list[tuple[mx.array, mx.array]] = []
         self.steps: list[Step] = []
         self._ops: list[Step] = []  # those of forward passes
-        self.trouble = ""
+        self.gap = self.trouble = ""
         try:
             self._forward(tape.top, self.values, tape.held, None, ())
         except Exception as error:
             pass_on(error)
-            self.trouble = f"not every op could be done once more: {one_line(error)}"
+            self.gap = self.trouble = f"not every op could be done once more: {one_line(error)}"
         self._compute()
 
     def _compute(self) -> None:
         """Let MLX compute what was made; what can't be computed is left out."""
         if not are_computed([each for step in self.steps for each in step.outputs]):
-            self.trouble = "not every value could be computed"
+            self.gap = self.trouble = "not every value could be computed"
             for place, step in enumerate(self.steps):
                 self.steps[place] = step._replace(outputs=[*filter(are_computed, step.outputs)])
 
