@@ -25,6 +25,7 @@ ASKED = {
     "tfdbg_cli/engines/torch/": ("tests/engines/kit", "tests/engines/torch"),
     "tfdbg_cli/engines/jax/": ("tests/engines/jax",),
     "tfdbg_cli/engines/onnx/": ("tests/engines/onnx",),
+    "tfdbg_cli/engines/mlx/": ("tests/engines/mlx",),
     "tfdbg_cli/engines/": (QUICK, "tests/engines/kit", CONTRACTS),
     "tfdbg_cli/testing/": (CONTRACTS,),
     "tfdbg_cli/net/": (QUICK, "tests/remote"),

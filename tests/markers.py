@@ -13,7 +13,7 @@ import pytest
 
 __all__ = ["is_left_out", "marks"]
 
-_FRAMEWORKS = ("tensorflow", "torch", "jax", "onnx")
+_FRAMEWORKS = ("tensorflow", "torch", "jax", "onnx", "mlx")
 # What opens a terminal: pexpect and pty, and what the tests have made of them.
 _TERMINALS = {"Screen", "Terminal", "Tmux", "openpty", "pexpect"}
 # Rooms and files whose tests start programs, one or several each.

@@ -23,6 +23,7 @@ FRAMEWORKS = {
     "onnxruntime": "onnx",
     "onnx": "onnx",
     "keras": "tensorflow",
+    "mlx": "mlx",
 }
 #: Room -> the rooms it may import from, its own included. The doors start everything: nobody but
 #: the package itself imports them.

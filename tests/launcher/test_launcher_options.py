@@ -100,8 +100,9 @@ def test_commands_that_were_never_run_are_named(runner):
     commands = [part for name in "abcd" for part in ("-c", f"pt {name}:0")]
     assert runner.tfdbg(*commands, "s.py").notes == [
         "tfdbg: the program imported no framework that the debugger knows "
-        "(the NumPy engine, TensorFlow, TensorFlow 2, PyTorch, JAX, ONNX Runtime; computations "
-        "with NumPy itself can't be seen: the NumPy engine is a framework of the debugger's own).",
+        "(the NumPy engine, TensorFlow, TensorFlow 2, PyTorch, JAX, ONNX Runtime, MLX; "
+        "computations with NumPy itself can't be seen: the NumPy engine is a framework of the "
+        "debugger's own).",
         "tfdbg: 4 command(s) were not run: pt a:0; pt b:0; pt c:0; …",
     ]
 

@@ -62,7 +62,7 @@ class _Tools(Desk):
     ) -> Result:
         """Start a Python script, unmodified, under the tensor debugger, in a process of its own.
 
-        The script may use PyTorch, TensorFlow, Keras, JAX or ONNX Runtime. It waits before its
+        The script may use PyTorch, TensorFlow, Keras, JAX, ONNX Runtime or MLX. It waits before its
         first run (a training step, a call of a model, a session's run). Call run_until next.
         A path that ends in .onnx runs that model once; args may then be --inputs FILE.npz,
         --seed N, --dim NAME=SIZE.

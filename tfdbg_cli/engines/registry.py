@@ -16,6 +16,7 @@ from tfdbg_cli.common.traits import register
 from tfdbg_cli.dumps.sources import add_debugger_path
 from tfdbg_cli.engines.base import Engine, TellsUse
 from tfdbg_cli.engines.jax.traits import TRAITS as JAX
+from tfdbg_cli.engines.mlx.traits import TRAITS as MLX
 from tfdbg_cli.engines.numpy_traits import TRAITS as NUMPY
 from tfdbg_cli.engines.onnx.traits import TRAITS as ONNX
 from tfdbg_cli.engines.tensorflow.functions.traits import TRAITS as TENSORFLOW2
@@ -59,8 +60,9 @@ _BUILTIN = (
     EngineEntry("torch", ("torch",), "tfdbg_cli.engines.torch.engine:ENGINE"),
     EngineEntry("jax", ("jax",), "tfdbg_cli.engines.jax.engine:ENGINE"),
     EngineEntry("onnx", ("onnxruntime",), "tfdbg_cli.engines.onnx.engine:ENGINE"),
+    EngineEntry("mlx", ("mlx.core",), "tfdbg_cli.engines.mlx.engine:ENGINE"),
 )
-for _traits in (NUMPY, TENSORFLOW, TENSORFLOW2, TORCH, JAX, ONNX):
+for _traits in (NUMPY, TENSORFLOW, TENSORFLOW2, TORCH, JAX, ONNX, MLX):
     register(_traits)
 
 

@@ -48,7 +48,7 @@ UNSEEN = (
     ("NumPy", "the program's own computations can't be seen"),
 )
 
-_INSTEAD = "Supported: PyTorch, TensorFlow, JAX and ONNX Runtime."
+_INSTEAD = "Supported: PyTorch, TensorFlow, JAX, ONNX Runtime and MLX."
 
 
 class _Door(NamedTuple):

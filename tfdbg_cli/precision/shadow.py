@@ -63,7 +63,7 @@ class Shadow:
 
     def __init__(self, dump: Dump, target: Target, deadline: float) -> None:
         self._dump, self._target, self._deadline = dump, target, deadline
-        self._trial = Trial(dump, deadline)
+        self._trial = Trial(dump, lambda: time.monotonic() > deadline)
         self._roles = TensorLineage.of(dump).roles
         self._graph: Graph = dump.graph() or Graph([])
         self._forward = ForwardPass(self._graph)

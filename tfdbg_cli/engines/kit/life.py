@@ -330,22 +330,38 @@ class RunLife(ABC, Generic[R]):
             inputs: what it gets, by the user's names, or a function that tells. The function is
                 called only if there is a run, and its failures don't reach the program.
         """
-        if self.is_idle() or not self.is_here() or self.is_open:
+        if self.is_open or not self.begin_stretch(kind, title, inputs):
             yield
             return
-        self._open_stretch(kind, title, inputs)
         run = self._run
         try:
             yield
         except BaseException as error:
-            if isinstance(error, Exception):
-                self.fail(error)
-            if self._run is run and run is not None:
-                run.cut_short = f"the program raised {one_line(error)}"
+            if self._run is run:
+                self.end_stretch(error)
             raise
         finally:
-            if run is not None and self._run is run:
-                self.close_run()
+            if self._run is run:
+                self.end_stretch()
+
+    def begin_stretch(self, kind: str, title: str = "", inputs: RunInputsOf = None) -> bool:
+        """A run begins, as that of `stretch`; whether it does."""
+        if self.is_idle() or not self.is_here() or self.is_open:
+            return False
+        self._open_stretch(kind, title, inputs)
+        return True
+
+    def end_stretch(self, error: BaseException | None = None) -> None:
+        """It ends, maybe as an error leaves it."""
+        run = self._run
+        if run is None:
+            return
+        if isinstance(error, Exception):
+            self.fail(error)
+        if error is not None and self._run is run:
+            run.cut_short = f"the program raised {one_line(error)}"
+        if self._run is run:
+            self.close_run()
 
     @contained
     def _open_stretch(self, kind: str, title: str, inputs: RunInputsOf) -> None:

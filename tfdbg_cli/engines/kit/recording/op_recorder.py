@@ -167,12 +167,13 @@ class OpRecorder(CaptureLevel):
         op_type: str,
         inputs: Iterable[Any],
         outputs: Any,
-        frame: FrameType | None = None,
+        frame: FrameType | Stack | None = None,
         *,
         name: str = "",
         phase: str = "",
         forward: Any = None,
         numbers: Mapping[str, Any] | None = None,
+        words: Mapping[str, str] | None = None,
     ) -> None:
         """An op is done.
 
@@ -181,17 +182,27 @@ class OpRecorder(CaptureLevel):
             inputs: its operands in their order, tensors and others, also in lists. A number is
                 the attribute ``_arg_1``, say, from which reasons are found.
             outputs: a tensor, or several in a list.
-            frame: where it was called; default: the innermost frame that isn't the debugger's.
+            frame: where it was called, or the stack of that; default: the innermost frame that
+                isn't the debugger's.
             name: of its node; default: the op type.
             phase: ``forward``, ``backward``, ``optimizer``; default: the one that was entered.
             forward: a tensor that a forward op has made, whose gradient it computes; default: that
                 of `goes_back`.
             numbers: further arguments by name: ``_arg_axis``.
+            words: further attributes of the node, as `node_words` calls them.
         """
-        node = self._node(op_type, inputs, frame, name, phase, forward, numbers or {})
+        node = self._node(op_type, inputs, frame, name, phase, forward, numbers or {}, words)
         self._has_made(node, self._outputs(outputs))
 
-    def came_back(self, forward: Any, given: Any, gradients: Any) -> None:
+    def came_back(
+        self,
+        forward: Any,
+        given: Any,
+        gradients: Any,
+        frame: FrameType | Stack | None = None,
+        *,
+        words: Mapping[str, str] | None = None,
+    ) -> None:
         """Gradients have come back through a forward op, maybe by functions that were not seen.
 
         Args:
@@ -200,12 +211,14 @@ class OpRecorder(CaptureLevel):
             gradients: of its inputs. If ops that were seen have made all of them, nothing is added;
                 else a node that has the forward op's type with ``_vjp`` behind it, and as its
                 inputs what came back, then the forward op's.
+            frame: where the backward pass was called, as of `op`.
+            words: as of `op`.
         """
         made, maker = self._outputs(gradients), self._nodes.get(self._maker(forward))
         if maker is not None and not all(self.tensor_name(each) for each in made):
             op_type, given = f"{maker.op_type}_vjp", self._outputs(given)
             more = maker.inputs
-            node = self._node(op_type, given, None, "vjp", BACKWARD, forward, {}, more)
+            node = self._node(op_type, given, frame, "vjp", BACKWARD, forward, {}, words, more)
             self._has_made(node, made)
 
     def failed(
@@ -213,15 +226,17 @@ class OpRecorder(CaptureLevel):
         error: BaseException,
         op_type: str,
         inputs: Iterable[Any],
-        frame: FrameType | None = None,
+        frame: FrameType | Stack | None = None,
         *,
         name: str = "",
         numbers: Mapping[str, Any] | None = None,
+        words: Mapping[str, str] | None = None,
     ) -> None:
         """An op has raised an error; what it has gone through on its way out says nothing new."""
         if not any(each is self._failed[0] for each in related(error)):
             given = {**(numbers or {}), ERROR: one_line(error)}
-            self._failed = (error, self._node(op_type, inputs, frame, name, "", None, given))
+            node = self._node(op_type, inputs, frame, name, "", None, given, words)
+            self._failed = (error, node)
 
     def goes_back(self, made: Any) -> None:
         """The ops that follow compute gradients of the op that has made a tensor."""
@@ -334,16 +349,17 @@ class OpRecorder(CaptureLevel):
         self,
         op_type: str,
         inputs: Iterable[Any],
-        frame: FrameType | None,
+        at: FrameType | Stack | None,
         name: str,
         phase: str,
         forward: Any,
         numbers: Mapping[str, Any],
+        words: Mapping[str, str] | None = None,
         more: Iterable[str] = (),
     ) -> str:
         self._count += 1
         place = self._place()
-        frame = self._caller(frame)
+        frame = None if isinstance(at, Stack) else self._caller(at)
         taken: list[str] = []
         attributes: dict[str, str] = {}
         for position, value in enumerate(inputs):
@@ -352,10 +368,10 @@ class OpRecorder(CaptureLevel):
             self._take(key if key == ERROR else f"{ARGUMENT}{key}", value, frame, taken, attributes)
         taken += more
         phase = phase or (place.phases[-1] if place.phases else FORWARD)
-        attributes |= {PHASE: phase, API: op_type}
+        attributes |= {PHASE: phase, API: op_type, **(words or {})}
         base = name or op_type
         source = self._maker(forward) if forward is not None else place.forward
-        stack = take(frame, None, None)
+        stack = at if isinstance(at, Stack) else take(frame, None, None)
         if phase == BACKWARD:
             base = f"{GRADIENTS}{source}/{base}" if source else f"{GRADIENTS}{base}"
             attributes |= {FORWARD_NODE: source} if source else {}

@@ -89,6 +89,21 @@ class ProgramKit(OneProgramEngine[Program]):
         """
         return _Run(self.program().runs.stretch(kind, title, inputs))
 
+    def begin(self, kind: str, title: str = "", inputs: RunInputsOf = None) -> None:
+        """A run begins here that isn't one call, if somebody debugs and no other one is open.
+
+        The arguments are those of `run`.
+        """
+        self.program().runs.begin_stretch(kind, title, inputs)
+
+    def end(self, error: BaseException | None = None) -> None:
+        """It ends, if it is open.
+
+        Args:
+            error: has left what is done in it. One that isn't the framework's cuts it short.
+        """
+        self.program().runs.end_stretch(error)
+
     @property
     def is_open(self) -> bool:
         """Whether a run has begun and isn't over."""

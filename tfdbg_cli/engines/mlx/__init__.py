@@ -1,0 +1,1 @@
+"""Debugging of programs that use MLX."""
