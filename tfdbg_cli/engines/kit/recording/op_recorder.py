@@ -338,7 +338,7 @@ class OpRecorder(CaptureLevel):
             dump, capture.dump, capture.filter_passed = self.dump, None, False
             capture.make_dump = (lambda: dump) if self.level == FULL else None
         elif self.level == RECORDS:
-            self.dump.warnings.append(f"Ops were recorded without values. {_NOT_HELD}")
+            self.dump.kept = f"{_NOT_HELD[:-1]} (`config set level values` keeps all)."
         self._known.clear()
         self._tensors.clear()
         return capture
