@@ -149,7 +149,8 @@ def test_what_is_promised_is_as_it_was(found, kind):
     now = found[kind]
     changed = {name: now.get(name) for name in promised if now.get(name) != promised[name]}
     assert not changed, "a promise of docs/stability.md"
-    assert now.keys() == promised.keys(), "TFDBG_STABLE=write adds what is new"
+    new = {name for name in now.keys() - promised.keys() if not name.startswith("fake_")}
+    assert not new, "TFDBG_STABLE=write adds what is new"  # (those are an engine's of the tests)
 
 
 def test_a_folder_of_version_1_0_is_read():

@@ -250,7 +250,9 @@ _MISSING = re.compile(
     rb"(?m)^(AttributeError: module '(tfdbg_cli|tensorflow|torch|jax)|NameError).*"
 )
 _CHECKED = re.compile(rb"(?m)^tfdbg: (check.*(failed|nothing)|precision: no run)")
-_CHECKED_STORY = re.compile(rb"(?ms)^(It began in|First: |float16, over ).*?(?=^tfdbg: )")
+_CHECKED_STORY = re.compile(
+    rb"(?ms)^(\S+\.py:\d+: |It began in|First: |float16, over ).*?(?=^tfdbg: )"
+)
 
 
 def _steady(stderr: bytes) -> bytes:

@@ -104,6 +104,7 @@ class OpRecorder(CaptureLevel):
     Attributes:
         tensors: the classes of tensors. Scalars that no op of the run has made are numbers.
         copies: the framework, or the program, may overwrite a tensor: values are copied at once.
+            Otherwise tensors are held, and `array` is called when somebody looks at them.
         framework: the beginning of the paths of the framework's own files, whose frames are left
             out; empty: it is installed, so that they are known as a library's.
     """
@@ -460,7 +461,8 @@ class OpRecorder(CaptureLevel):
         if self.level != FULL and self.dump.by_tensor(name):
             return
         held = np.array(self.array(value)) if self.copies else value
-        size = int(getattr(held, "nbytes", 0) or 0)
+        size = getattr(held, "nbytes", 0)
+        size = int(size) if isinstance(size, int | np.integer) else 0  # a method, elsewhere
         read = self._holder.hold(held, size)
         self.dump.add_datum(
             Datum(
