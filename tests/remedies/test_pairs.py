@@ -121,3 +121,97 @@ def test_both_are_changed_by_one_patch(program: tuple[Path, str, str]) -> None:
 def _rows(out: str) -> list[list[float]]:
     rows = re.findall(r"^\d(?: (?:-?[\d.]\S*|-?inf|nan)){2}$", out, re.MULTILINE)
     return [[float(x) for x in row.split()] for row in rows]
+
+
+# A softmax that is written by hand; step 1 is bad.
+SOFTMAX = {
+    "torch": """
+        import torch
+        w = torch.eye(3, requires_grad=True)
+        for step in range(3):
+            z = torch.tensor([[1.0, 2.0, 3.0], [3.0, 1.0, 0.0]]) @ w * (60 if step == 1 else 1)
+            e = torch.exp(z)
+            p = e / e.sum(-1, keepdim=True)
+            loss = (p[:, 0] - 0.3).square().mean()
+            loss.backward()
+            with torch.no_grad():
+                w -= 0.1 * w.grad
+                w.grad = None
+            print(step, float(w.detach().sum()), float(loss.detach()))
+        """,
+    "tensorflow": """
+        import tensorflow as tf
+        @tf.function
+        def step_of(x):
+            z = tf.constant([[1.0, 2.0, 3.0], [3.0, 1.0, 0.0]]) * x
+            e = tf.exp(z)
+            p = e / tf.reduce_sum(e, -1, keepdims=True)
+            return tf.reduce_mean((p[:, 0] - 0.3) ** 2), tf.reduce_sum(p)
+        for step in range(3):
+            loss, total = step_of(tf.constant(60.0 if step == 1 else 1.0))
+            print(step, float(total), float(loss))
+        """,
+    "jax": """
+        import jax
+        import jax.numpy as jnp
+        @jax.jit
+        def step_of(x):
+            z = jnp.array([[1.0, 2.0, 3.0], [3.0, 1.0, 0.0]]) * x
+            e = jnp.exp(z)
+            p = e / e.sum(-1, keepdims=True)
+            return ((p[:, 0] - 0.3) ** 2).mean(), p.sum()
+        for step in range(3):
+            loss, total = step_of(60.0 if step == 1 else 1.0)
+            print(step, float(total), float(loss))
+        """,
+}
+
+
+@pytest.mark.parametrize("engine", [pytest.param(each, marks=needs(each)) for each in SOFTMAX])
+def test_the_maximum_is_subtracted_from_a_softmax_by_hand(engine: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(dedent(SOFTMAX[engine]))
+    done = debugger_in(tmp_path, *_RUN, "-c", "fix --json", "train.py")
+    tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
+    assert tried, done.stdout
+    assert tried[0]["clean"], tried
+    (tmp_path / "one.patch").write_text(tried[0]["patch"])
+    subprocess.run(["git", "apply", "-p1", "one.patch"], cwd=tmp_path, check=True)
+    after = _rows(python_in(tmp_path, "train.py").stdout)
+    assert np.isfinite(after).all()
+    assert np.isclose(tried[0]["loss"], after[1][1:], rtol=1e-4).any()
+    assert "max" in tried[0]["change"]
+
+
+# Logits that the loss uses once more: their other gradients stay.
+USED_TWICE = {
+    "log softmax": ("-torch.log(torch.softmax(z, -1)).mean()", "-torch.log_softmax(z, -1).mean()"),
+    "log sigmoid": (
+        "-torch.log(torch.sigmoid(z)).mean()",
+        "-torch.nn.functional.logsigmoid(z).mean()",
+    ),
+    "log sum exp": ("torch.log(torch.exp(z).sum(-1)).mean()", "torch.logsumexp(z, -1).mean()"),
+}
+
+
+@pytest.mark.parametrize("form", [pytest.param(each, marks=needs("torch")) for each in USED_TWICE])
+def test_gradients_from_elsewhere_stay(form: str, tmp_path: Path) -> None:
+    loss, stable = USED_TWICE[form]
+    text = """
+        import torch
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 3)
+        optimizer = torch.optim.SGD(model.parameters(), 0.05)
+        for step in range(4):
+            z = model(torch.randn(8, 4) * (400 if step == 2 else 1))
+            loss = LOSS + z.square().mean() * 1e-4
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            print(step, float(loss.detach()), float(model.weight.detach().square().sum()))
+        """
+    for name, form_of_loss in (("train.py", loss), ("changed.py", stable)):
+        (tmp_path / name).write_text(dedent(text.replace("LOSS", form_of_loss)))
+    done = debugger_in(tmp_path, *_RUN, "-c", "fix 1 --go", "train.py")
+    assert " with the change." in done.stdout, done.stdout
+    now, expected = _rows(done.stdout), _rows(python_in(tmp_path, "changed.py").stdout)
+    np.testing.assert_allclose(now[2:], expected[2:], rtol=1e-4)

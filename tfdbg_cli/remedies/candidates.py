@@ -19,8 +19,10 @@ from tfdbg_cli.remedies.edits import number_text
 from tfdbg_cli.remedies.merged import (
     binary_cross_entropy,
     is_sigmoid,
+    is_softmax,
     log_sigmoid,
     log_softmax,
+    log_sum_exp,
 )
 from tfdbg_cli.remedies.situation import Candidate, Situation
 from tfdbg_cli.remedies.trial import Change
@@ -319,6 +321,12 @@ def _base(situation: Situation) -> Iterator[Candidate]:
 
 
 def _exponential(situation: Situation) -> Iterator[Candidate]:
+    if situation.meaning == "exp" and is_softmax(situation):
+        text = _called(0, situation, "shifted", (), "minus its maximum")
+        change = Change(situation.node.name, _at(0, lambda x: x - x.max(-1, keepdims=True)))
+        yield Candidate(text, change, 0, "shifted")
+    if situation.meaning == "exp":
+        yield from log_sum_exp(situation)
     largest = largest_number(situation.dtype)
     ends = {"exp": np.log, "exp2": np.log2, "sinh": np.log, "cosh": np.log}
     if largest is not None and situation.meaning in ends:

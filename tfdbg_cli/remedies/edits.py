@@ -87,6 +87,8 @@ def edited(
         place = arguments[argument] if argument < len(arguments) else None
         if place is None or place.lineno != place.end_lineno or isinstance(place, ast.Constant):
             return None
+        if spelling.count("{x}") > 1 and not isinstance(place, ast.Name):
+            return None  # it would be computed twice
         found.append((call, place))
     rows = {place.lineno - 1 for _, place in found}
     if len(rows) != 1 or len({place.col_offset for _, place in found}) < len(found):
@@ -124,7 +126,7 @@ def _written(
     # ``a / b + c`` would be another division, ``a + b.log()`` the logarithm of ``b``.
     is_operand = isinstance(call, ast.BinOp) or place is getattr(call.func, "value", None)
     around = text[: place.col_offset].decode()[-1:] + text[place.end_col_offset :].decode()[:1]
-    if is_operand and "+" in spelling and around != "()":
+    if is_operand and {"+", "-"} & {*spelling.split()} and around != "()":
         new = f"({new})"
     return text[: place.col_offset] + new.encode() + text[place.end_col_offset :]
 

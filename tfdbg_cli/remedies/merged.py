@@ -12,10 +12,18 @@ from tfdbg_cli.filters.cause_patterns import later_phase
 from tfdbg_cli.remedies.situation import Candidate, Situation
 from tfdbg_cli.remedies.trial import Change
 
-__all__ = ["binary_cross_entropy", "is_sigmoid", "log_sigmoid", "log_softmax"]
+__all__ = [
+    "binary_cross_entropy",
+    "is_sigmoid",
+    "is_softmax",
+    "log_sigmoid",
+    "log_softmax",
+    "log_sum_exp",
+]
 
 # Op types, in lower case.
 _SIGMOIDS = ("sigmoid", "logistic")
+_SUMS = ("sum", "reduce_sum", "reducesum")
 # So many logarithms are looked through.
 _MOST_LOGS = 50
 
@@ -75,6 +83,72 @@ def binary_cross_entropy(situation: Situation) -> Iterator[Candidate]:
     change = changes.pop(situation.node.name)
     change.others = [*changes.values()]
     yield Candidate("BCE with logits in place of log(p) and log(1 - p)", change)
+
+
+def is_softmax(situation: Situation) -> bool:
+    """Whether ``exp`` is divided by its sum over the last axis: a softmax that is written by hand.
+
+    Args:
+        situation: of the exponential.
+    """
+    made, nodes = f"{situation.node.name}:0", situation.graph.nodes
+    total = _sum_of(situation)
+    for quotient in _recipients(situation, situation.node.name):
+        if situation.computes(quotient.op_type) == "div" and quotient.inputs[0] == made:
+            divisor = nodes.get(node_name_of(quotient.inputs[1]))
+            while divisor is not None and situation.computes(divisor.op_type) == "same":
+                divisor = nodes.get(node_name_of(divisor.inputs[0]))
+            if divisor is not None and divisor is total:
+                return True
+    return False
+
+
+def log_sum_exp(situation: Situation) -> Iterator[Candidate]:
+    """``logsumexp`` in place of the logarithm of the sum of ``exp`` over the last axis.
+
+    Args:
+        situation: of the exponential.
+    """
+    total = _sum_of(situation)
+    logs = _recipients(situation, total.name) if total is not None else ()
+    log = next((each for each in logs if situation.computes(each.op_type) == "log"), None)
+    if total is None or log is None:
+        return
+
+    def both() -> tuple[Any, Array, Array]:
+        given = situation.value(situation.node.inputs[0])
+        x = given.astype(np.float64)
+        top = x.max(-1, keepdims=True)
+        return given, x, top + np.log(np.exp(x - top).sum(-1, keepdims=True))
+
+    def replace(sums: list[Any]) -> list[Array]:
+        given, _, found = both()
+        return [found.reshape(sums[0].shape).astype(given.dtype)]
+
+    def pulled(g: Array) -> Array:
+        given, x, found = both()
+        back = g.astype(np.float64).reshape(found.shape) * np.exp(x - found)
+        return np.asarray(back).astype(given.dtype)
+
+    change = Change(log.name, replace=replace)
+    change.inner, change.between, change.pulled = situation.node.name, [total.name], pulled
+    change.slope = np.asarray
+    yield Candidate("logsumexp in place of log of the sum of exp", change)
+
+
+def _sum_of(situation: Situation) -> Node | None:
+    """The sum of an op's result over the last axis."""
+    shape = situation.value(situation.node.inputs[0]).shape
+    for node in _recipients(situation, situation.node.name):
+        is_sum = node.op_type.lower() in _SUMS and node.inputs[0] == f"{situation.node.name}:0"
+        if is_sum and situation.value(f"{node.name}:0").shape in (shape[:-1], (*shape[:-1], 1)):
+            return node
+    return None
+
+
+def _recipients(situation: Situation, name: str) -> list[Node]:
+    edges = situation.graph.recipients(name, control=False)
+    return [situation.graph.nodes[each.node] for each in edges]
 
 
 def _sigmoid_of(situation: Situation, log: Node) -> Node | None:

@@ -181,7 +181,7 @@ class Trial:
         others = () if start else self._changes.values()
         forward = next((each for each in others if self._is_gradient(node, each.node)), None)
         names = [*node.inputs]
-        if any(each.inner and self._is_gradient(node, each.inner) for each in others):
+        if any(each.inner and self._is_of_inner(node, each.inner) for each in others):
             self._pull(node)
             return
         if not self._carriers.isdisjoint(map(node_name_of, names)):
@@ -338,7 +338,7 @@ class Trial:
         changes = [*self._changes.values()]
         inner = changes[0].inner
         edges = self._graph.recipients(node.name, control=False)
-        is_last = not all(self._is_gradient(self._graph.nodes[e.node], inner) for e in edges)
+        is_last = not all(self._is_of_inner(self._graph.nodes[e.node], inner) for e in edges)
         pulls = [(each.pulled, self._back.get(each.node)) for each in changes]
         if any(pulled is None or back is None for pulled, back in pulls):
             self._give_up(node, _NOT_APART)
@@ -346,6 +346,19 @@ class Trial:
             self._is_pulled = True
             found = [pulled(back) for pulled, back in pulls if pulled and back is not None]
             self._note(node, [sum(found[1:], found[0])], [])
+
+    def _is_of_inner(self, node: Node, inner: str) -> bool:
+        """Whether an op is of the gradient of the inner op, and adds no other gradient to it."""
+        if not self._is_gradient(node, inner):
+            return False
+        makers = (self._graph.nodes.get(node_name_of(each)) for each in node.inputs)
+        return not any(
+            maker is not None
+            and not self._is_known_before(maker.name)
+            and not self._is_gradient(maker, inner)
+            and maker.name not in self._carriers
+            for maker in makers
+        )
 
     def _as_forward(self, change: Change, names: Sequence[str], given: list[Any]) -> list[Any]:
         """What an op of the changed op's gradient reads: of its inputs the changed ones."""

@@ -58,5 +58,6 @@ TRAITS = EngineTraits(
         "between": "{x}.clip({0}, {1})",
         "add": "{x} + {0}",
         "magnitude": "abs({x})",
+        "shifted": "{x} - {x}.max(-1, keepdims=True)",
     },
 )

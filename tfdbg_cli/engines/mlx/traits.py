@@ -68,5 +68,6 @@ TRAITS = EngineTraits(
         "between": "mx.clip({x}, {0}, {1})",
         "add": "{x} + {0}",
         "magnitude": "mx.abs({x})",
+        "shifted": "{x} - {x}.max(-1, keepdims=True)",
     },
 )

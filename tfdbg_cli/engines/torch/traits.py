@@ -147,6 +147,7 @@ TRAITS = EngineTraits(
         "between": "{x}.clamp({0}, {1})",
         "add": "{x} + {0}",
         "magnitude": "{x}.abs()",
+        "shifted": "{x} - {x}.amax(-1, keepdim=True)",
     },
     keeping=_KEEPING,
     keeps_modules=True,

@@ -87,5 +87,6 @@ COMMON = EngineTraits(
         "between": "tf.clip_by_value({x}, {0}, {1})",
         "add": "{x} + {0}",
         "magnitude": "tf.abs({x})",
+        "shifted": "{x} - tf.reduce_max({x}, -1, keepdims=True)",
     },
 )
