@@ -87,7 +87,7 @@ import torch
 from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(r"{tests}") / "engines" / "torch"))
-from test_torch_op_facts import CALLS, LINE, X, Given, of
+from test_torch_op_facts import CALLS, LINE, X, Operand, of
 
 torch.set_num_threads(1)
 INDEX = torch.tensor([0, 3, 1, 1])
@@ -114,7 +114,7 @@ def aten(name, at, a, b):
     def filled(value):
         if isinstance(value, list):
             return [*map(filled, value)]
-        if not isinstance(value, Given):
+        if not isinstance(value, Operand):
             return torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
         made = next(given).reshape(-1)[: math.prod(value.shape)].reshape(value.shape)
         return made.nan_to_num(0, 9, -9).long() if value.dtype else made.clone()

@@ -4,17 +4,17 @@ Each `Fact` of the table is tried with numbers at the ends of the dtypes: an op 
 and makes something bad of them fails, as does one that is said to spread or to absorb what is bad
 and doesn't. An entry that no call has tried fails as well. ``ml_dtypes`` has to be there. ::
 
-    from tfdbg_cli.testing.op_facts_contract import Call, Computed, Given, OpFactsContract
+    from tfdbg_cli.testing.op_facts_contract import Call, ComputedOp, OpFactsContract, Operand
 
     class TestMyFacts(OpFactsContract):
         facts = FACTS
 
         def calls(self, name):
-            return [Call((Given((2, 3)),) * (2 if name in BINARY else 1))]
+            return [Call((Operand((2, 3)),) * (2 if name in BINARY else 1))]
 
         def compute(self, name, call, operands):
             made = framework.compute(name, *operands, **call.more)
-            return Computed(op_of(made.node), made.node.inputs, [made.array])
+            return ComputedOp(op_of(made.node), made.node.inputs, [made.array])
 """
 
 from __future__ import annotations
