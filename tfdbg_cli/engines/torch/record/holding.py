@@ -302,7 +302,7 @@ class Holder:
                 each.note = "It was not watched."
 
     def get(self, held: HeldValue) -> torch.Tensor | None:
-        """A value, read from disk if it is there; ``None``: it is gone, see its `HeldValue.note`."""
+        """A value, read from disk if it is there; ``None``: it is gone, see `HeldValue.note`."""
         return held.get()
 
     def load(self, place: _SpilledPlace) -> torch.Tensor | None:
