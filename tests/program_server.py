@@ -329,8 +329,9 @@ def _started(program: Sequence[Any], files: Sequence[IO[bytes]], descriptors: Se
         for name in set(os.environ) - set(environment):
             del os.environ[name]
         os.environ.update(environment)
-        # As the interpreter does when it starts, for which there is no public name.
-        warnings._processoptions(environment.get("PYTHONWARNINGS", "").split(","))  # type: ignore[attr-defined]
+        if options := environment.get("PYTHONWARNINGS"):
+            # As the interpreter does when it starts, for which there is no public name.
+            warnings._processoptions(options.split(","))  # type: ignore[attr-defined]
         os.chdir(folder)
         _child(is_debugged, arguments, files)
     return child

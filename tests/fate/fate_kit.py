@@ -251,7 +251,7 @@ _MISSING = re.compile(
 )
 _CHECKED = re.compile(rb"(?m)^tfdbg: (check.*(failed|nothing)|precision: no run)")
 _CHECKED_STORY = re.compile(
-    rb"(?ms)^(\S+\.py:\d+: |It began in|First: |float16, over ).*?(?=^tfdbg: )"
+    rb"(?ms)^(\S+\.py:\d+: [a-z_]+: |It began in|First: |float16, over ).*?(?=^tfdbg: )"
 )
 
 
