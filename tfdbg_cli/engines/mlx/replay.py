@@ -247,8 +247,9 @@ class Replay:
             except Exception as error:
                 pass_on(error)
                 self.trouble = f"the backward pass could not be done once more: {one_line(error)}"
-        if all(each is not None for each in own):
-            values.update(zip(of.gradients, own, strict=True))  # type: ignore[arg-type]
+        known = [each for each in own if each is not None]
+        if len(known) == len(own):
+            values.update(zip(of.gradients, known, strict=True))
             forward = values.get(of.result) if of.result is not None else None
             stack = _joined(of.stack, outer)
             args = (forward,) if forward is not None else ()
