@@ -181,7 +181,9 @@ class EngineTraits:
         detours: modules whose functions call ours, only to be called by those a second time.
         spelling: how programs write a change of an argument ``{x}``: ``low`` and ``high`` keep it
             at a number ``{0}`` or on one side of it, ``between`` between two, ``add`` adds one,
-            ``magnitude`` takes the sign away, ``shifted`` the maximum over the last axis.
+            ``magnitude`` takes the sign away, ``shifted`` the maximum over the last axis; and what
+            the functions are called that take the place of several, with ``{args}``: ``hypot``,
+            ``log_softmax``, ``log_sigmoid``, ``logsumexp``, ``logaddexp``.
         keeping: the file that tells the framework, or a converter of its models, what isn't to be
             in a narrower type: a `string.Template` with ``$about``, ``$names`` and ``$ops`` (lists
             in JSON, of what is kept and of ops with their lines); empty: there is no such tool.

@@ -8,11 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
-from tfdbg_cli.common.node_words import ALPHA, BACKWARD
 from tfdbg_cli.dumps.dump import CannotRedo
-from tfdbg_cli.dumps.graph import node_name_of
 from tfdbg_cli.filters.cause_ops import is_decomposition
-from tfdbg_cli.filters.cause_patterns import later_phase, number_of
 from tfdbg_cli.filters.cause_rules import BY_ELEMENT
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.remedies.edits import number_text
@@ -24,13 +21,15 @@ from tfdbg_cli.remedies.merged import (
     log_softmax,
     log_sum_exp,
 )
-from tfdbg_cli.remedies.situation import Candidate, Situation
+from tfdbg_cli.remedies.ranges import hypot, norms_kept, scaled_before_product, wider
+from tfdbg_cli.remedies.situation import Candidate, Situation, changed_input, small_number
 from tfdbg_cli.remedies.trial import Change
+from tfdbg_cli.remedies.updates import clipped_gradients, larger_eps, smaller_rate
 
 __all__ = ["CANDIDATES", "candidates", "remedy"]
 
-# More of them aren't named, or changed together.
-_MOST_ROWS, _MOST_GRADIENTS = 8, 500
+# More of them aren't named.
+_MOST_ROWS = 8
 
 _Make = Callable[[Situation], Iterator[Candidate]]
 _Function = Callable[[Array], Array]
@@ -57,7 +56,7 @@ def remedy(kind: str, text: str, *, place: int = 0) -> Callable[[_Function], _Fu
         def make(situation: Situation) -> Iterator[Candidate]:
             name, is_code = situation.node.op_type.rstrip("_"), "{x}" in text
             told = f"{name}({text.format(x='x')})" if is_code else text
-            change = Change(situation.node.name, _at(place, function))
+            change = Change(situation.node.name, changed_input(place, function))
             yield Candidate(told, change, place if is_code else -1, text if is_code else "")
 
         _ADDED.setdefault(kind, []).append(make)
@@ -99,24 +98,6 @@ def _at_all(situation: Situation, make: _Make, one: Candidate) -> Iterator[Candi
     yield one._replace(text=f"{one.text}, at {count} of the line", change=change)
 
 
-def _at(place: int, function: _Function) -> Callable[[list[Any]], list[Any]]:
-    """Changes one input, computed in float64 and rounded to its dtype; equal elements stay."""
-
-    def give(given: list[Any]) -> list[Any]:
-        if place < len(given) and given[place].dtype.kind in "fV":
-            x = given[place]
-            with np.errstate(all="ignore"):
-                given[place] = np.asarray(function(x.astype(np.float64))).astype(x.dtype)
-        return given
-
-    return give
-
-
-def _small(situation: Situation) -> float:
-    """A number that is small, and not 0, in the dtype of the op."""
-    return 1e-6 if situation.dtype == "float16" else 1e-12
-
-
 def _called(
     place: int, situation: Situation, edit: str, numbers: tuple[float, ...], otherwise: str
 ) -> str:
@@ -143,7 +124,7 @@ def _low(place: int, low: float, situation: Situation) -> Candidate:
         _called(place, situation, "low", (low,), f"kept at {number_text(low)} or above"),
         Change(
             situation.node.name,
-            _at(place, lambda x: np.maximum(x, low)),
+            changed_input(place, lambda x: np.maximum(x, low)),
             passes=lambda given: given[place].astype(np.float64) >= low,
         ),
         place,
@@ -162,7 +143,7 @@ def _between(place: int, low: float, high: float, situation: Situation) -> Candi
     text = " and ".join(map(number_text, numbers))
     return Candidate(
         _called(place, situation, name, numbers, f"clipped at {text}"),
-        Change(situation.node.name, _at(place, lambda x: np.clip(x, low, high)), passes),
+        Change(situation.node.name, changed_input(place, lambda x: np.clip(x, low, high)), passes),
         place,
         name,
         numbers,
@@ -176,19 +157,11 @@ def _plus(
     of = of or ("the divisor" if argument or place else "x")
     return Candidate(
         f"{number_text(number)} added to {of} of {situation.node.op_type.rstrip('_')}",
-        Change(situation.node.name, _at(place, lambda x: x + number)),
+        Change(situation.node.name, changed_input(place, lambda x: x + number)),
         place if argument is None else argument,
         "add",
         (number,),
     )
-
-
-def _wide(situation: Situation) -> Iterator[Candidate]:
-    """The op, and what follows, in a dtype of more range."""
-    wide = {"float16": "float32", "bfloat16": "float32", "float32": "float64"}.get(situation.dtype)
-    if wide is not None:
-        change = Change(situation.node.name, wide=wide)
-        yield Candidate(f"this op and what follows in {wide}", change)
 
 
 def _cast(situation: Situation) -> Iterator[Candidate]:
@@ -197,7 +170,7 @@ def _cast(situation: Situation) -> Iterator[Candidate]:
     if situation.meaning == "cast" and largest is not None:
         yield _between(0, -largest, largest, situation)
     elif situation.dtype in ("float16", "bfloat16"):
-        yield from _wide(situation)
+        yield from wider(situation)
 
 
 def _kept(situation: Situation) -> Iterator[Candidate]:
@@ -228,7 +201,7 @@ def _logarithm(situation: Situation) -> Iterator[Candidate]:
             yield log_softmax(situation, maker)
         elif is_sigmoid(maker):
             yield log_sigmoid(situation, maker)
-    small = _small(situation)
+    small = small_number(situation)
     if situation.meaning == "log1p":
         yield _low(0, max(small, 1e-6) - 1, situation)
     elif situation.meaning == "log":
@@ -238,17 +211,17 @@ def _logarithm(situation: Situation) -> Iterator[Candidate]:
 
 def _division(situation: Situation) -> Iterator[Candidate]:
     if situation.meaning in ("div", "mod") and len(situation.node.inputs) == 2:
-        yield _plus(1, _small(situation), situation)
+        yield _plus(1, small_number(situation), situation)
         yield _where_zero(situation)
     elif situation.meaning in ("reciprocal", "rsqrt"):
-        yield _plus(0, _small(situation), situation)
-        yield _low(0, _small(situation), situation)
+        yield _plus(0, small_number(situation), situation)
+        yield _low(0, small_number(situation), situation)
     elif situation.meaning == "div":  # the other number isn't a tensor
-        yield _plus(0, _small(situation), situation, argument=1)
+        yield _plus(0, small_number(situation), situation, argument=1)
     elif situation.meaning == "pow":
-        yield _plus(0, _small(situation), situation)
+        yield _plus(0, small_number(situation), situation)
     elif situation.meaning == "addcdiv":
-        yield _plus(2, _small(situation), situation)
+        yield _plus(2, small_number(situation), situation)
 
 
 def _where_zero(situation: Situation) -> Candidate:
@@ -267,18 +240,10 @@ def _where_zero(situation: Situation) -> Candidate:
 
 def _norm(situation: Situation) -> Iterator[Candidate]:
     if "weight_norm" in situation.node.op_type:
-        yield _plus(0, max(_small(situation), 1e-6), situation, of="the vectors")
+        yield _plus(0, max(small_number(situation), 1e-6), situation, of="the vectors")
     elif situation.meaning == "div" and len(situation.node.inputs) == 2:
-        yield _low(1, _small(situation), situation)
-        yield _plus(1, _small(situation), situation)
-
-
-def _eps(situation: Situation) -> Iterator[Candidate]:
-    if situation.meaning == "div" and len(situation.node.inputs) == 2:
-        yield _plus(1, 1e-4, situation)
-    elif situation.meaning == "addcdiv":
-        yield _plus(2, 1e-4, situation)
-    yield from _cast(situation)
+        yield _low(1, small_number(situation), situation)
+        yield _plus(1, small_number(situation), situation)
 
 
 def _count(situation: Situation) -> Iterator[Candidate]:
@@ -308,22 +273,27 @@ def _zeros(situation: Situation, text: str) -> Candidate:
 
 def _root(situation: Situation) -> Iterator[Candidate]:
     if situation.meaning in ("sqrt", "rsqrt"):
-        yield _low(0, 0.0 if situation.meaning == "sqrt" else _small(situation), situation)
-        yield _low(0, _small(situation), situation)
+        yield _low(0, 0.0 if situation.meaning == "sqrt" else small_number(situation), situation)
+        yield _low(0, small_number(situation), situation)
 
 
 def _base(situation: Situation) -> Iterator[Candidate]:
     if situation.meaning == "pow":
-        yield _low(0, _small(situation), situation)
+        yield _low(0, small_number(situation), situation)
         yield Candidate(
-            "abs() of the base", Change(situation.node.name, _at(0, np.abs)), 0, "magnitude"
+            "abs() of the base",
+            Change(situation.node.name, changed_input(0, np.abs)),
+            0,
+            "magnitude",
         )
 
 
 def _exponential(situation: Situation) -> Iterator[Candidate]:
     if situation.meaning == "exp" and is_softmax(situation):
         text = _called(0, situation, "shifted", (), "minus its maximum")
-        change = Change(situation.node.name, _at(0, lambda x: x - x.max(-1, keepdims=True)))
+        change = Change(
+            situation.node.name, changed_input(0, lambda x: x - x.max(-1, keepdims=True))
+        )
         yield Candidate(text, change, 0, "shifted")
     if situation.meaning == "exp":
         yield from log_sum_exp(situation)
@@ -352,12 +322,12 @@ def _domain(situation: Situation) -> Iterator[Candidate]:
 
 def _gradient(situation: Situation) -> Iterator[Candidate]:
     if situation.meaning in ("sqrt", "rsqrt", "pow"):
-        yield _plus(0, _small(situation), situation)
-        yield _low(0, _small(situation), situation)
+        yield _plus(0, small_number(situation), situation)
+        yield _low(0, small_number(situation), situation)
     elif situation.meaning in ("log", "log1p"):
         yield from _logarithm(situation)
     elif situation.node.op_type.lower() == "atan2":
-        yield _plus(1, _small(situation), situation, of="the second input")
+        yield _plus(1, small_number(situation), situation, of="the second input")
     elif situation.node.op_type in ("logsumexp", "logaddexp"):
         yield from _infinities(situation)
     elif is_decomposition(situation.node.op_type):
@@ -379,58 +349,8 @@ def _apart(situation: Situation) -> Candidate:
 
     return Candidate(
         f"{number_text(share)} of the largest element, rising, added to the diagonal of the input",
-        Change(situation.node.name, _at(0, moved)),
+        Change(situation.node.name, changed_input(0, moved)),
     )
-
-
-def _rate(situation: Situation) -> Iterator[Candidate]:
-    """A smaller rate: the largest with which an update stays finite."""
-    rate = number_of(situation.node, ALPHA)
-    largest = largest_number(situation.dtype)
-    if situation.meaning not in ("add", "sub") or rate is None or largest is None:
-        return
-    if len(situation.node.inputs) != 2:
-        return
-    before, step = (situation.value(name).astype(np.float64) for name in situation.node.inputs)
-    with np.errstate(all="ignore"):
-        most = float(np.min((largest - np.abs(before)) / np.abs(step)))
-    if not 0 < most < abs(rate):
-        return
-    # One digit less than that, so that it is a number to write down.
-    rounded = float(np.format_float_positional(most, 1, fractional=False, trim="-"))
-    rounded = rounded if rounded <= most else rounded / 2
-    yield Candidate(
-        f"a rate of {number_text(rounded)} in place of {number_text(abs(rate))}",
-        Change(situation.node.name, _at(1, lambda x: x * (rounded / abs(rate)))),
-    )
-
-
-def _clipped(situation: Situation) -> Iterator[Candidate]:
-    """All gradients of a step clipped at a norm of 1."""
-    nodes = situation.graph.nodes
-    if later_phase(nodes, situation.node.name) != "optimizer":
-        return
-    steps = (node for name, node in nodes.items() if later_phase(nodes, name) == "optimizer")
-    names = dict.fromkeys(name for node in steps for name in node.inputs)
-    names = {e: None for e in names if later_phase(nodes, node_name_of(e)) == BACKWARD}
-    if not names or len(names) > _MOST_GRADIENTS:
-        return
-    values = [situation.value(name).astype(np.float64) for name in names]
-    norm = float(np.sqrt(sum(float((value * value).sum()) for value in values)))
-    if not 1 < norm < np.inf:
-        return
-    changes = [Change(node_name_of(name), replace=_scaled(situation, name, norm)) for name in names]
-    change = changes.pop(0)
-    change.others = changes
-    yield Candidate(f"the gradients clipped at norm 1 (it is {norm:.3g} here)", change)
-
-
-def _scaled(situation: Situation, name: str, norm: float) -> Callable[[list[Any]], list[Array]]:
-    def replace(given: list[Any]) -> list[Array]:
-        value = situation.value(name)
-        return [(value.astype(np.float64) / norm).astype(value.dtype)]
-
-    return replace
 
 
 def _without_rows(situation: Situation) -> Iterator[Candidate]:
@@ -465,7 +385,7 @@ def _infinities(situation: Situation) -> Iterator[Candidate]:
 
     def give(given: list[Any]) -> list[Any]:
         for place in places:
-            given = _at(place, lambda x: np.clip(x, -bound, bound))(given)
+            given = changed_input(place, lambda x: np.clip(x, -bound, bound))(given)
         return given
 
     if places:
@@ -490,7 +410,7 @@ def _rows(situation: Situation) -> Iterator[Candidate]:
     if situation.meaning == "softmax":
         yield Candidate(
             "rows that are masked as a whole left out (0 in place of -inf)",
-            Change(situation.node.name, _at(0, unmasked)),
+            Change(situation.node.name, changed_input(0, unmasked)),
         )
 
 
@@ -515,19 +435,27 @@ def _product(situation: Situation) -> Iterator[Candidate]:
 #: Kind of the reason -> what makes its remedies, in the order in which they are tried.
 CANDIDATES: Mapping[str, tuple[_Make, ...]] = {
     "log": (_logarithm, _cast),
-    "division": (_division, _cast),
-    "eps": (_eps,),
+    "division": (norms_kept, _division, _cast),
+    "eps": (larger_eps, _cast),
     "sqrt": (_root,),
     "power": (_base,),
     "exp": (_exponential,),
-    "half": (_clipped, _cast, _infinities, _kept),
+    "half": (clipped_gradients, scaled_before_product, hypot, _cast, _infinities, _kept),
     "batch": (_without_rows,),
-    "overflow": (_rate, _clipped, _cast, _wide, _kept),
+    "overflow": (
+        smaller_rate,
+        clipped_gradients,
+        scaled_before_product,
+        hypot,
+        _cast,
+        wider,
+        _kept,
+    ),
     "difference": (_infinities,),
     "product": (_product,),
     "masked": (_rows,),
     "gradient": (_gradient, _cast),
-    "norm": (_norm, _division),
+    "norm": (norms_kept, _norm, _division),
     "nothing": (_count,),
     "one": (_one,),
     "domain": (_domain,),

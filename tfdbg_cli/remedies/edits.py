@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT
 
-__all__ = ["Edit", "edited", "number_text"]
+__all__ = ["Edit", "edited", "merged", "number_text"]
 
 # Op -> the operator of Python's that computes it.
 _OPERATORS = {"div": ast.Div, "pow": ast.Pow, "mod": ast.Mod, "mul": ast.Mult, "sub": ast.Sub}
@@ -78,7 +78,8 @@ def edited(
     except (SyntaxError, ValueError):
         return None
     found = []
-    calls = list(_calls(tree, frames[0].line, names))
+    modules = _modules(tree)
+    calls = list(_calls(tree, frames[0].line, names, modules))
     if len(calls) != len(frames):  # else it is all of them, in whatever order
         calls = [each for each in calls if any(_is_at(each[0], frame) for frame in frames)]
     if len(calls) != len(frames) or len({frame.line for frame in frames}) > 1:
@@ -104,6 +105,57 @@ def edited(
         calls_after.append(alone[call.col_offset : end] if is_whole else alone.strip())
     after = b", ".join(reversed(calls_after))
     return Edit(after.decode(), lines, (row, text.decode()))
+
+
+def merged(
+    lines: Sequence[str],
+    frame: Frame,
+    names: Sequence[str],
+    inner: Sequence[str],
+    count: int,
+    spelling: str,
+) -> Edit | None:
+    """Write one call in place of a call and those of which its argument is made.
+
+    Args:
+        lines: of the file.
+        frame: where the outer op was called.
+        names: what its function may be called.
+        inner: what the functions of the inner ones may be called.
+        count: of the inner ones. Of several the first argument of each is kept, of one all.
+        spelling: what takes their place, with ``{args}`` for these arguments.
+
+    Returns:
+        ``None``: the line has no such calls, or others that aren't told apart, or the file doesn't
+        import what is called instead.
+    """
+    text = "\n".join(lines)
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+    modules = _modules(tree)
+    calls = [call for call, _ in _calls(tree, frame.line, names, modules)]
+    calls = calls if len(calls) == 1 else [each for each in calls if _is_at(each, frame)]
+    if spelling.partition(".")[0] not in modules or len(calls) != 1:
+        return None
+    [call] = calls
+    found = [
+        (each, arguments)
+        for each, arguments in _calls(call, frame.line, inner, modules)
+        if each is not call
+    ]
+    if len(found) != count or call.lineno != call.end_lineno:
+        return None
+    found.sort(key=lambda each: each[0].col_offset)
+    parts: list[ast.expr | ast.keyword] = [arguments[0] for _, arguments in found]
+    if count == 1:
+        parts = [*found[0][1], *getattr(found[0][0], "keywords", ())]
+    args = ", ".join(ast.get_source_segment(text, each) or "" for each in parts)
+    row = call.lineno - 1
+    line, after = lines[row].encode(), spelling.format(args=args)
+    new = line[: call.col_offset] + after.encode() + line[call.end_col_offset :]
+    return Edit(after, lines, (row, new.decode()))
 
 
 def _is_at(call: ast.expr, frame: Frame) -> bool:
@@ -132,11 +184,10 @@ def _written(
 
 
 def _calls(
-    tree: ast.AST, line: int, names: Sequence[str]
+    tree: ast.AST, line: int, names: Sequence[str], modules: Container[str]
 ) -> Iterator[tuple[ast.Call | ast.BinOp, list[ast.expr]]]:
     """The calls on a line that are of a function, each with its arguments."""
     operators = tuple(_OPERATORS[each] for each in names if each in _OPERATORS)
-    modules = _modules(tree)
     takes_one = not BY_ELEMENT.isdisjoint(names) and BINARY.isdisjoint(names)
     for node in ast.walk(tree):
         if not isinstance(node, ast.expr) or not node.lineno <= line <= (node.end_lineno or 0):

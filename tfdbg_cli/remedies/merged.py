@@ -9,7 +9,7 @@ from typing import Any
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.filters.cause_patterns import later_phase
-from tfdbg_cli.remedies.situation import Candidate, Situation
+from tfdbg_cli.remedies.situation import Candidate, Composite, Situation
 from tfdbg_cli.remedies.trial import Change
 
 __all__ = [
@@ -40,7 +40,9 @@ def log_softmax(situation: Situation, softmax: Node) -> Candidate:
         situation: of the logarithm.
         softmax: the op.
     """
-    return _merged(situation, softmax, "log_softmax(logits)", _log_softmax, _softmax_gradient)
+    found = _merged(situation, softmax, "log_softmax(logits)", _log_softmax, _softmax_gradient)
+    composite = Composite(situation.node.name, ("softmax",))
+    return found._replace(edit="log_softmax", composite=composite)
 
 
 def log_sigmoid(situation: Situation, sigmoid: Node) -> Candidate:
@@ -50,7 +52,9 @@ def log_sigmoid(situation: Situation, sigmoid: Node) -> Candidate:
         situation: of the logarithm.
         sigmoid: the op.
     """
-    return _merged(situation, sigmoid, "logsigmoid(logits)", _log_sigmoid, _sigmoid_gradient)
+    found = _merged(situation, sigmoid, "logsigmoid(logits)", _log_sigmoid, _sigmoid_gradient)
+    composite = Composite(situation.node.name, _SIGMOIDS)
+    return found._replace(edit="log_sigmoid", composite=composite)
 
 
 def binary_cross_entropy(situation: Situation) -> Iterator[Candidate]:
@@ -93,7 +97,7 @@ def is_softmax(situation: Situation) -> bool:
     """
     made, nodes = f"{situation.node.name}:0", situation.graph.nodes
     total = _sum_of(situation)
-    for quotient in _recipients(situation, situation.node.name):
+    for quotient in situation.readers(situation.node):
         if situation.computes(quotient.op_type) == "div" and quotient.inputs[0] == made:
             divisor = nodes.get(node_name_of(quotient.inputs[1]))
             while divisor is not None and situation.computes(divisor.op_type) == "same":
@@ -104,51 +108,62 @@ def is_softmax(situation: Situation) -> bool:
 
 
 def log_sum_exp(situation: Situation) -> Iterator[Candidate]:
-    """``logsumexp`` in place of the logarithm of the sum of ``exp`` over the last axis.
+    """``logsumexp`` in place of the logarithm of a sum of ``exp``; ``logaddexp`` of two of them.
+
+    The largest argument is subtracted before ``exp``, and added to the logarithm: so the gradient
+    needs no change.
 
     Args:
         situation: of the exponential.
     """
+    exps = [situation.node]
     total = _sum_of(situation)
-    logs = _recipients(situation, total.name) if total is not None else ()
+    if total is None:
+        added = (e for e in situation.readers(exps[0]) if len(e.inputs) == 2)
+        total = next((each for each in added if situation.computes(each.op_type) == "add"), None)
+        makers = [situation.graph.nodes.get(node_name_of(e)) for e in total.inputs] if total else []
+        exps = [each for each in makers if each and situation.computes(each.op_type) == "exp"]
+        if len(exps) != 2:
+            return
+    assert total is not None
+    logs = situation.readers(total)
     log = next((each for each in logs if situation.computes(each.op_type) == "log"), None)
-    if total is None or log is None:
+    given = [situation.value(each.inputs[0]).astype(np.float64) for each in exps]
+    if log is None or len({x.shape for x in given}) != 1:
         return
+    name = "logsumexp" if len(exps) == 1 else "logaddexp"
+    top = given[0].max(-1, keepdims=True) if len(exps) == 1 else np.maximum(*given)
+    top = np.where(np.isfinite(top), top, 0)
 
-    def both() -> tuple[Any, Array, Array]:
-        given = situation.value(situation.node.inputs[0])
-        x = given.astype(np.float64)
-        top = x.max(-1, keepdims=True)
-        return given, x, top + np.log(np.exp(x - top).sum(-1, keepdims=True))
+    def shifted(given: list[Any]) -> list[Any]:
+        return [(given[0].astype(np.float64) - top).astype(given[0].dtype)]
 
     def replace(sums: list[Any]) -> list[Array]:
-        given, _, found = both()
-        return [found.reshape(sums[0].shape).astype(given.dtype)]
-
-    def pulled(g: Array) -> Array:
-        given, x, found = both()
-        back = g.astype(np.float64).reshape(found.shape) * np.exp(x - found)
-        return np.asarray(back).astype(given.dtype)
+        found = np.log(sums[0].astype(np.float64)) + top.reshape(sums[0].shape)
+        return [found.astype(sums[0].dtype)]
 
     change = Change(log.name, replace=replace)
-    change.inner, change.between, change.pulled = situation.node.name, [total.name], pulled
-    change.slope = np.asarray
-    yield Candidate("logsumexp in place of log of the sum of exp", change)
+    change.others = [Change(each.name, shifted) for each in exps]
+    change.between = [total.name, *(each.name for each in exps)]
+    what = "the sum of exp" if len(exps) == 1 else "exp + exp"
+    # A sum that keeps its axis would be written with one argument more.
+    is_whole = len(exps) == 2 or top.ndim > situation.value(f"{total.name}:0").ndim
+    yield Candidate(
+        f"{name} in place of log of {what}",
+        change,
+        edit=name if is_whole else "",
+        composite=Composite(log.name, ("exp",), len(exps)),
+    )
 
 
 def _sum_of(situation: Situation) -> Node | None:
     """The sum of an op's result over the last axis."""
     shape = situation.value(situation.node.inputs[0]).shape
-    for node in _recipients(situation, situation.node.name):
+    for node in situation.readers(situation.node):
         is_sum = node.op_type.lower() in _SUMS and node.inputs[0] == f"{situation.node.name}:0"
         if is_sum and situation.value(f"{node.name}:0").shape in (shape[:-1], (*shape[:-1], 1)):
             return node
     return None
-
-
-def _recipients(situation: Situation, name: str) -> list[Node]:
-    edges = situation.graph.recipients(name, control=False)
-    return [situation.graph.nodes[each.node] for each in edges]
 
 
 def _sigmoid_of(situation: Situation, log: Node) -> Node | None:

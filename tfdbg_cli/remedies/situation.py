@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from tfdbg_cli.common.arrays import Array, np
+from tfdbg_cli.common.node_words import VIEW
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
+from tfdbg_cli.dumps.series.points import Series
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.cause_patterns import later_phase
 from tfdbg_cli.remedies.trial import Change
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
-__all__ = ["Candidate", "Situation"]
+__all__ = ["Candidate", "Composite", "Situation", "changed_input", "small_number"]
 
+# So many views are looked through.
+_MOST_VIEWS = 20
 # More ops of one line aren't changed together.
 _MOST_BESIDE = 4
 
@@ -29,6 +34,7 @@ class Situation(NamedTuple):
         value: gives a tensor of the run by its name; raises `CannotRedo`.
         computes: op type -> meaning.
         spelling: as `EngineTraits.spelling`.
+        tracks: the numbers that were followed over the runs.
     """
 
     kind: str
@@ -39,11 +45,34 @@ class Situation(NamedTuple):
     value: Callable[[str], Any]
     computes: Callable[[str], str]
     spelling: Mapping[str, str]
+    tracks: Mapping[str, Series]
 
     def maker(self, place: int) -> Node | None:
         """The node that made an input."""
         names = self.node.inputs
         return self.graph.nodes.get(node_name_of(names[place])) if place < len(names) else None
+
+    def makers(self, node: Node | None) -> list[Node]:
+        """The nodes that made what a node reads, behind those that only hand numbers on."""
+        found = [self.graph.nodes.get(node_name_of(each)) for each in (node.inputs if node else ())]
+        return [self._past(each) for each in found if each is not None]
+
+    def _past(self, node: Node) -> Node:
+        for _ in range(_MOST_VIEWS):
+            maker = self.graph.nodes.get(node_name_of(node.inputs[0])) if node.inputs else None
+            if maker is None or not self.hands_on(node):
+                break
+            node = maker
+        return node
+
+    def readers(self, node: Node) -> list[Node]:
+        """The nodes that read the result of one."""
+        edges = self.graph.recipients(node.name, control=False)
+        return [self.graph.nodes[each.node] for each in edges]
+
+    def hands_on(self, node: Node) -> bool:
+        """Whether a node only hands numbers on: a view, a reshape."""
+        return VIEW in node.attributes or self.computes(node.op_type) == "same"
 
     def beside(self) -> list[Node]:
         """Ops of the same line that compute the same, and are bad too; logarithms in any case."""
@@ -73,6 +102,45 @@ class Situation(NamedTuple):
         return bool(self.value(maker.inputs[0]).dtype.kind in "biu")
 
 
+def changed_input(
+    place: int, function: Callable[[Array], Array]
+) -> Callable[[list[Any]], list[Any]]:
+    """What changes one input of an op, computed in float64 and rounded to the input's dtype.
+
+    Args:
+        place: of the input.
+        function: of its elements.
+    """
+
+    def give(given: list[Any]) -> list[Any]:
+        if place < len(given) and given[place].dtype.kind in "fV":
+            x = given[place]
+            with np.errstate(all="ignore"):
+                given[place] = np.asarray(function(x.astype(np.float64))).astype(x.dtype)
+        return given
+
+    return give
+
+
+def small_number(situation: Situation) -> float:
+    """A number that is small, and not 0, in the dtype of the op."""
+    return 1e-6 if situation.dtype == "float16" else 1e-12
+
+
+class Composite(NamedTuple):
+    """Several calls of a line that one function takes the place of.
+
+    Attributes:
+        outer: the node of the outermost one.
+        inner: what the innermost ones may be called.
+        calls: how many of these there are.
+    """
+
+    outer: str
+    inner: tuple[str, ...]
+    calls: int = 1
+
+
 class Candidate(NamedTuple):
     """One remedy.
 
@@ -83,6 +151,7 @@ class Candidate(NamedTuple):
         edit: how, as one of `EngineTraits.spelling`, with the numbers that it takes; empty: the
             line isn't rewritten.
         numbers: these.
+        composite: the calls that are written as one, in which case no argument is.
     """
 
     text: str
@@ -90,6 +159,7 @@ class Candidate(NamedTuple):
     argument: int = -1
     edit: str = ""
     numbers: tuple[float, ...] = ()
+    composite: Composite | None = None
 
     @property
     def others(self) -> list[str]:

@@ -37,13 +37,16 @@ class Change:
             passes (a clipped element has none); ``None``: everywhere.
         replace: makes the outputs of the op from its inputs, in place of the op; ``None``: the op
             itself is computed.
-        wide: the op, and what follows it, is computed in this dtype; empty: in their own.
+        wide: the op and its gradient are computed in this dtype, and so is what reads a result that
+            doesn't fit into its own dtype; empty: all in their own.
         inner: the node whose result the op reads, directly or by `between`, where one function
             takes the place of all of them.
-        between: the nodes between the two.
+        between: the nodes whose results the program doesn't have any more.
         pulled: the gradient of that function, of what comes back to it.
         slope: the derivative of `inner`, of its result: what a gradient is multiplied with where
             the gradient's ops don't name their forward op; ``None``: they have to.
+        is_exact: the ops compute the same otherwise, so that the gradient stays as it is: of the
+            changed inputs it knows nothing.
         others: changes of other ops, which belong to it.
     """
 
@@ -54,12 +57,15 @@ class Change:
         passes: Callable[[list[Any]], Array] | None = None,
         replace: Callable[[list[Any]], list[Array]] | None = None,
         wide: str = "",
+        *,
+        is_exact: bool = False,
     ) -> None:
         self.node = node
         self.give = give
         self.passes = passes
         self.replace = replace
         self.wide = wide
+        self.is_exact = is_exact
         self.inner = ""
         self.between: Sequence[str] = ()
         self.pulled: Callable[[Array], Array] | None = None
@@ -79,6 +85,8 @@ class Outcome:
         left: all nodes that depend on the change and could not be computed; for each the node that
             is the cause, and the reason.
         count: of the nodes that were computed.
+        wide: of the forward pass, the nodes that were computed in a wider dtype; for each whether
+            its result fits into its own.
     """
 
     def __init__(self) -> None:
@@ -88,6 +96,7 @@ class Outcome:
         self.unknown = self.why = ""
         self.left: dict[str, tuple[str, str]] = {}
         self.count = 0
+        self.wide: dict[str, bool] = {}
 
 
 class Trial:
@@ -107,6 +116,11 @@ class Trial:
         self._recorded: dict[str, Any] = {}
         self._outcome = Outcome()
         self._unknown: dict[str, str] = {}
+        # Tensors that don't fit into their own dtype, which is the value; the nodes of the forward
+        # pass that were computed in a wider one, and those behind it.
+        self._wide: dict[str, Any] = {}
+        self._wide_nodes: set[str] = set()
+        self._later: set[str] = set()
         self._changes: dict[str, Change] = {}
         # What comes back to the functions in place of several ops; the nodes that carry it on.
         self._back: dict[str, Array] = {}
@@ -121,6 +135,7 @@ class Trial:
         """
         self._changes = {each.node: each for each in (change, *change.others)}
         self._outcome, self._unknown, self._back, self._carriers = Outcome(), {}, {}, set()
+        self._wide, self._wide_nodes, self._later = {}, set(), set()
         self._is_pulled = False
         ordered, around = self._cone()
         for node in ordered:
@@ -132,6 +147,8 @@ class Trial:
         if any(self._is_other(each) for node in around for each in node.inputs):
             for node in around:
                 self._give_up(node, "it is part of a loop, or reads what one gives")
+        for name in (name for each in self._changes.values() for name in each.between):
+            self._outcome.values.pop(f"{name}:0", None)
         return self._outcome
 
     def _is_other(self, name: str) -> bool:
@@ -195,15 +212,18 @@ class Trial:
             if unknown:
                 self._give_up(node, "")
             return  # what it reads is as it was
+        wide = self._wide_of(node, start or forward, names)
         try:
             before = given = [self._value(node, name) for name in names]
             if start is not None:
                 given = start.give(list(given))
-            elif forward is not None:
+            elif forward is not None and not forward.is_exact:
                 given = self._as_forward(forward, names, given)
             made = self._made(node)
             if start is not None and start.replace is not None:
                 found: Sequence[Any] | None = start.replace(list(before))
+            elif wide:
+                found = self._in_wide(node, names, given, made, wide)
             else:
                 found = self._redo(node, given, made)
         except CannotRedo as error:
@@ -237,17 +257,72 @@ class Trial:
             if each in self._outcome.values
         )
 
-    def _redo(self, node: Node, given: Sequence[Any], made: Sequence[Any]) -> Sequence[Any] | None:
+    def _wide_of(self, node: Node, change: Change | None, names: Sequence[str]) -> str:
+        """The wider dtype in which a node is computed; empty: in its own."""
+        is_wide = any(name in self._wide for name in names) or self._is_back_of_wide(node)
+        own = change.wide if change is not None else ""
+        return own or (next(iter(self._changes.values())).wide if is_wide else "")
+
+    def _is_back_of_wide(self, node: Node) -> bool:
+        """Whether it is part of the gradient of an op that was computed in a wider dtype."""
+        wide = self._wide_nodes
+        if not wide or not self._is_backward(node):
+            return False
+        forward = forward_node(self._graph, node)
+        if forward is not None:
+            return forward.name in wide
+        is_read = any(node_name_of(name) in wide for name in node.inputs)
+        return is_read or any(self._is_gradient(node, each) for each in wide)
+
+    def _is_backward(self, node: Node) -> bool:
+        """Whether only the backward pass needs it: JAX computes derivatives beside the results."""
+        nodes = self._graph.nodes
+        edges = self._graph.recipients(node.name, control=False)
+        phases = [later_phase(nodes, each) for each in (node.name, *(e.node for e in edges))]
+        return bool(phases[0]) or (len(phases) > 1 and all(phases[1:]))
+
+    def _in_wide(
+        self, node: Node, names: Sequence[str], given: list[Any], made: Sequence[Any], wide: str
+    ) -> Sequence[Any] | None:
+        """An op in a dtype of more range; its result in the op's own, where it fits into that."""
+        # A small number may be a factor of one that is beyond the range.
+        is_small = self._is_back_of_wide(node)
+        own = [self._wide.get(name, x.dtype) for name, x in zip(names, given, strict=True)]
+        own = [dtype for dtype in own if dtype_kind(dtype) == "float"]
+        given = [x.astype(wide) if dtype_kind(x.dtype) == "float" else x for x in given]
+        found = self._redo(node, given, made, is_wide=True)
+        if found is None or not own:
+            return found
+        fitting: list[Any] = []
+        for slot, value in enumerate(found):
+            if value is None:
+                fitting.append(None)
+                continue
+            is_kept = slot < len(made) and made[slot] is not None
+            narrow = value.astype(made[slot].dtype if is_kept else own[0])
+            fits = _fits(value, narrow, is_small=is_small)
+            if not fits:
+                self._wide[f"{node.name}:{slot}"] = narrow.dtype
+            fitting.append(narrow if fits else value)
+        makers = {node_name_of(name) for name in names}
+        if any(later_phase(self._graph.nodes, e) or e in self._later for e in (node.name, *makers)):
+            self._later.add(node.name)
+            return fitting
+        self._wide_nodes.add(node.name)
+        if not self._is_backward(node):
+            self._outcome.wide[node.name] = f"{node.name}:0" not in self._wide
+        return fitting
+
+    def _redo(
+        self, node: Node, given: Sequence[Any], made: Sequence[Any], *, is_wide: bool = False
+    ) -> Sequence[Any] | None:
         if self._is_late():
             raise CannotRedo("there was no more time")
         if self._left <= 0:
             raise CannotRedo("it takes too much memory")
         if self._dump.redo is None:
             raise CannotRedo("the program that ran it is gone")
-        wide = next(iter(self._changes.values())).wide
-        if wide:
-            given = [x.astype(wide) if dtype_kind(x.dtype) == "float" else x for x in given]
-        return self._dump.redo(node.name, given, made, is_wide=bool(wide))
+        return self._dump.redo(node.name, given, made, is_wide=is_wide)
 
     # Gradients of the changed op.
 
@@ -480,6 +555,21 @@ class Trial:
 
     def _is_update(self, name: str) -> bool:
         return later_phase(self._graph.nodes, name) == "optimizer"
+
+
+def _fits(value: Array, narrow: Array, *, is_small: bool) -> bool:
+    """Whether a value is the same in another dtype, but for rounding.
+
+    Args:
+        value: in the wider dtype.
+        narrow: it, rounded.
+        is_small: small numbers count as well.
+    """
+    one, other = value.astype(np.float64), narrow.astype(np.float64)
+    is_lost = np.isfinite(one) & ~np.isfinite(other)
+    if is_small:
+        is_lost |= np.abs(one - other) > 0.01 * np.abs(one)
+    return not is_lost.any()
 
 
 def _same(one: Any, other: Any) -> bool:

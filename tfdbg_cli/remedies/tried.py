@@ -22,7 +22,7 @@ from tfdbg_cli.filters.cause_patterns import later_phase
 from tfdbg_cli.filters.causes import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.remedies.candidates import candidates
-from tfdbg_cli.remedies.edits import Edit, edited
+from tfdbg_cli.remedies.edits import Edit, edited, merged
 from tfdbg_cli.remedies.situation import Candidate, Situation
 from tfdbg_cli.remedies.trial import Outcome, Trial, difference
 
@@ -165,7 +165,7 @@ def _tried(dump: Dump, begin: Datum, is_late: Callable[[], bool]) -> list[TriedR
         target = forward_node(graph, node) or next(iter(roots), None)
     target = target or node
     trial = Trial(dump, is_late)
-    made = dump.by_node(target.name)
+    made, info = dump.by_node(target.name), dump.run_info()
     situation = Situation(
         cause.kind,
         graph,
@@ -175,6 +175,7 @@ def _tried(dump: Dump, begin: Datum, is_late: Callable[[], bool]) -> list[TriedR
         trial.value,
         lineage.roles.computes,
         _spelling(dump),
+        (info.tracks if info is not None else None) or {},
     )
     found = (_try(lineage, trial, situation, each) for each in candidates(situation))
     return sorted(filter(None, found), key=lambda each: (not each.is_clean, not each.helps))
@@ -189,10 +190,14 @@ def _try(
         pass_on(error)
         return None
     dump, node = lineage.dump, situation.node
+    if not candidate.text:
+        candidate = candidate._replace(text=f"{_reach(outcome)} in {candidate.change.wide}")
     helps = bool(outcome.count) and not outcome.bad
     nodes = lineage.graph.nodes if lineage.graph is not None else {}
     loss = _loss(dump, outcome, nodes)
-    before = _before(trial, outcome, node)
+    # Of what several ops make together only the last one's result is the program's.
+    is_inner = node.name in candidate.change.between
+    before = _before(trial, outcome, candidate.change.node if is_inner else node.name)
     changed, largest = difference(
         before, {name: value for name, value in outcome.values.items() if name in before}
     )
@@ -215,6 +220,14 @@ def _try(
     )
 
 
+def _reach(outcome: Outcome) -> str:
+    """Which ops were computed in a wider dtype."""
+    names = [*outcome.wide]
+    if not names or outcome.wide[names[-1]]:
+        return f"this op up to {names[-1]}" if len(names) > 1 else "this op"
+    return "this op and what follows"
+
+
 def _ends_well(lineage: TensorLineage, name: str) -> bool:
     """Whether a node that wasn't computed gives whole numbers, or writes what is known."""
     data = lineage.dump.by_node(name)
@@ -222,10 +235,10 @@ def _ends_well(lineage: TensorLineage, name: str) -> bool:
     return _writes(lineage, name) or (bool(data) and is_whole_number)
 
 
-def _before(trial: Trial, outcome: Outcome, node: Node) -> dict[str, Any]:
+def _before(trial: Trial, outcome: Outcome, node: str) -> dict[str, Any]:
     found = {}
     for name in outcome.values:
-        if node_name_of(name) == node.name:
+        if node_name_of(name) == node:
             try:
                 found[name] = trial.value(name)
             except CannotRedo:
@@ -331,14 +344,21 @@ def _edit(
 ) -> Edit | None:
     spelling = situation.spelling.get(candidate.edit, "")
     spelling = spelling or candidate.edit * ("{x}" in candidate.edit)
-    if frame is None or not spelling or candidate.argument < 0:
+    lines = dump.sources().lines(frame.file) if frame is not None and spelling else None
+    if frame is None or lines is None:
+        return None
+    if candidate.composite is not None:
+        outer, inner, count = candidate.composite
+        node = situation.graph.nodes[outer]
+        place = own_frame(node.frames or ())
+        names = (node.op_type.rstrip("_").lower(), situation.computes(node.op_type))
+        is_here = place is not None and place.file == frame.file
+        return merged(lines, place, names, inner, count, spelling) if place and is_here else None
+    if candidate.argument < 0:
         return None
     with contextlib.suppress(CannotRedo):
         if situation.is_written_as_int(candidate.argument):
             return None  # TensorFlow adds no fraction to them
-    lines = dump.sources().lines(frame.file)
-    if lines is None:
-        return None
     names = (node.op_type.rstrip("_").lower(), situation.meaning)
     nodes = situation.graph.nodes
     others = (own_frame(nodes[each].frames or ()) for each in candidate.others)

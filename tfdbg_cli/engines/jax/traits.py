@@ -59,5 +59,10 @@ TRAITS = EngineTraits(
         "add": "{x} + {0}",
         "magnitude": "abs({x})",
         "shifted": "{x} - {x}.max(-1, keepdims=True)",
+        "hypot": "jnp.hypot({args})",
+        "log_softmax": "jax.nn.log_softmax({args})",
+        "log_sigmoid": "jax.nn.log_sigmoid({args})",
+        "logsumexp": "jax.nn.logsumexp({args}, -1)",
+        "logaddexp": "jnp.logaddexp({args})",
     },
 )

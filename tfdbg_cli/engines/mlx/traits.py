@@ -69,5 +69,7 @@ TRAITS = EngineTraits(
         "add": "{x} + {0}",
         "magnitude": "mx.abs({x})",
         "shifted": "{x} - {x}.max(-1, keepdims=True)",
+        "logsumexp": "mx.logsumexp({args}, -1)",
+        "logaddexp": "mx.logaddexp({args})",
     },
 )

@@ -88,5 +88,9 @@ COMMON = EngineTraits(
         "add": "{x} + {0}",
         "magnitude": "tf.abs({x})",
         "shifted": "{x} - tf.reduce_max({x}, -1, keepdims=True)",
+        "log_softmax": "tf.nn.log_softmax({args})",
+        "log_sigmoid": "tf.math.log_sigmoid({args})",
+        "logsumexp": "tf.reduce_logsumexp({args}, -1)",
+        "logaddexp": "tf.reduce_logsumexp(tf.stack([{args}]), 0)",
     },
 )
