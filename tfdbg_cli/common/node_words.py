@@ -24,6 +24,7 @@ __all__ = [
     "GRAD_OF",
     "INPUTS",
     "LEFT",
+    "MADE_BY",
     "MODULE",
     "MODULE_STACK",
     "OPTIMIZER",
@@ -48,6 +49,8 @@ MODULE, MODULE_STACK, API = "_module", "_module_stack", "_api"
 #: Of gradients.
 FORWARD_NODE, GRAD_OF = "_forward_node", "_grad_of"
 BACKWARD_CALLED_AT, OWN_BACKWARD = "_backward_called_at", "_own_backward"
+#: Of what a run is given: the op outside of it that has computed it, where that is known.
+MADE_BY = "_made_by"
 #: Of what the op does to memory, and of its end.
 VIEW, WRITES, ERROR, RESULT = "_view", "_writes", "_error", "_result"
 OUTPUT_SHAPES = "_output_shapes"

@@ -183,7 +183,7 @@ class EngineTraits:
             at a number ``{0}`` or on one side of it, ``between`` between two, ``add`` adds one,
             ``magnitude`` takes the sign away, ``shifted`` the maximum over the last axis; and what
             the functions are called that take the place of several, with ``{args}``: ``hypot``,
-            ``log_softmax``, ``log_sigmoid``, ``logsumexp``, ``logaddexp``.
+            ``log_softmax``, ``log_sigmoid``, ``logsumexp``, ``logaddexp``, ``expm1``.
         keeping: the file that tells the framework, or a converter of its models, what isn't to be
             in a narrower type: a `string.Template` with ``$about``, ``$names`` and ``$ops`` (lists
             in JSON, of what is kept and of ops with their lines); empty: there is no such tool.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.interpreter.unwarned import unwarned
-from tfdbg_cli.common.node_words import ALPHA, PHASE, WRITES
+from tfdbg_cli.common.node_words import ALPHA, BACKWARD, MADE_BY, PHASE, WRITES
 from tfdbg_cli.dumps.dump import CannotRedo, Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.dumps.run_info import CALLS
@@ -66,6 +66,7 @@ ADVICE = {
     "one": "Use the biased variant, which divides by n, or batches of two and more.",
     "domain": "Clip the argument to the domain of the function; rounding can overstep its end.",
     "batch": "Look at how the data is read: a missing value, a division in the preprocessing.",
+    "before": "config set level ops: the next run then has the ops before it.",
     "number": "Find where the number comes from: the op combines it with every element.",
     "memory": "Fill the memory where it is made (zeros), or leave out elements never written.",
     "inputs": "config set level values keeps the inputs of each op.",
@@ -137,7 +138,10 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
         return None
     roles = lineage.roles
     if node.op_type in roles.reading | roles.batches | roles.weights:
-        return _from_outside(datum, node.op_type in roles.reading | roles.weights)
+        is_weight = node.op_type in roles.reading | roles.weights
+        return (None if is_weight else _before_run(lineage, datum, node)) or _from_outside(
+            datum, is_weight
+        )
     if found := _of_memory(lineage, node):
         return found
     made = floats(datum)
@@ -214,6 +218,19 @@ class _Input:
 def _whole_numbers(datum: Datum) -> Array | None:
     value = np.asarray(value_of(datum))
     return value.astype(np.float64) if value.dtype.kind in "iub" else None
+
+
+def _before_run(lineage: TensorLineage, datum: Datum, node: Node) -> Cause | None:
+    """Of a tensor that the program has computed itself, where the run began with its gradient."""
+    graph, made_by = lineage.graph, node.attributes.get(MADE_BY, "")
+    edges = graph.recipients(node.name, control=False) if graph is not None else ()
+    phases = {graph.nodes[each.node].attributes.get(PHASE) for each in edges} if graph else {}
+    name = f"{datum.tensor_name}{_rows(floats(datum))}"
+    text = f"it was computed before this run, by {made_by} ({name})"
+    if not made_by:
+        text = f"it was there before this run, which began with a backward pass ({name})"
+    is_before = made_by or phases == {BACKWARD}
+    return Cause("before", text, ADVICE["before"]) if is_before else None
 
 
 def _from_outside(datum: Datum, is_weight: bool) -> Cause:

@@ -21,10 +21,15 @@ from tfdbg_cli.remedies.merged import (
     log_softmax,
     log_sum_exp,
 )
-from tfdbg_cli.remedies.ranges import hypot, norms_kept, scaled_before_product, wider
+from tfdbg_cli.remedies.ranges import hypot, near_one, norms_kept, scaled_before_product, wider
 from tfdbg_cli.remedies.situation import Candidate, Situation, changed_input, small_number
 from tfdbg_cli.remedies.trial import Change
-from tfdbg_cli.remedies.updates import clipped_gradients, larger_eps, smaller_rate
+from tfdbg_cli.remedies.updates import (
+    clipped_gradients,
+    larger_eps,
+    smaller_loss_scale,
+    smaller_rate,
+)
 
 __all__ = ["CANDIDATES", "candidates", "remedy"]
 
@@ -72,12 +77,12 @@ def candidates(situation: Situation) -> list[Candidate]:
     Args:
         situation: that they are for.
     """
-    found: dict[str, Candidate] = {}
+    found: dict[tuple[str, str], Candidate] = {}
     for make in (*_ADDED.get(situation.kind, ()), *CANDIDATES.get(situation.kind, ())):
         with contextlib.suppress(CannotRedo):  # what it would change isn't known
             for each in make(situation):
                 for one in (*_at_all(situation, make, each), each):
-                    found.setdefault(one.text, one)
+                    found.setdefault((one.text, one.change.wide), one)
     return [*found.values()]
 
 
@@ -435,12 +440,20 @@ def _product(situation: Situation) -> Iterator[Candidate]:
 #: Kind of the reason -> what makes its remedies, in the order in which they are tried.
 CANDIDATES: Mapping[str, tuple[_Make, ...]] = {
     "log": (_logarithm, _cast),
-    "division": (norms_kept, _division, _cast),
+    "division": (norms_kept, near_one, _division, _cast),
     "eps": (larger_eps, _cast),
     "sqrt": (_root,),
     "power": (_base,),
     "exp": (_exponential,),
-    "half": (clipped_gradients, scaled_before_product, hypot, _cast, _infinities, _kept),
+    "half": (
+        smaller_loss_scale,
+        clipped_gradients,
+        scaled_before_product,
+        hypot,
+        _cast,
+        _infinities,
+        _kept,
+    ),
     "batch": (_without_rows,),
     "overflow": (
         smaller_rate,

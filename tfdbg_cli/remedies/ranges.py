@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
@@ -14,7 +14,7 @@ from tfdbg_cli.remedies.situation import Candidate, Composite, Situation, change
 from tfdbg_cli.remedies.trial import Change
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
-__all__ = ["hypot", "norms_kept", "scaled_before_product", "wider"]
+__all__ = ["hypot", "near_one", "norms_kept", "scaled_before_product", "wider"]
 
 
 def wider(situation: Situation) -> Iterator[Candidate]:
@@ -24,8 +24,8 @@ def wider(situation: Situation) -> Iterator[Candidate]:
         situation: of the op. The text of the remedy is that of `tried`, which knows how far that
             is.
     """
-    wide = {"float16": "float32", "bfloat16": "float32", "float32": "float64"}.get(situation.dtype)
-    if wide is not None:
+    kinds = {"float16": ("float32", "bfloat16"), "bfloat16": ("float32",), "float32": ("float64",)}
+    for wide in kinds.get(situation.dtype, ()):
         change = Change(situation.node.name, wide=wide)
         beside = (each for each in situation.beside() if _begins(situation, each))
         change.others = [Change(each.name, wide=wide) for each in beside]
@@ -50,7 +50,7 @@ def hypot(situation: Situation) -> Iterator[Candidate]:
         if not is_sum or not all(_is_square(situation, each) for each in makers):
             continue
         roots = (e for e in situation.readers(total) if situation.computes(e.op_type) == "sqrt")
-        for root, candidate in itertools.product(roots, wider(situation)):
+        for root, candidate in itertools.product(roots, itertools.islice(wider(situation), 1)):
             yield candidate._replace(
                 text=f"{spelling.format(args='x, y')} in place of sqrt(x * x + y * y)",
                 edit="hypot",
@@ -108,6 +108,42 @@ def _moved(between: Sequence[str], scaling: Node, place: int, factor: float) -> 
     change.others = [Change(between[0], scaled, is_exact=True)]
     change.between = between
     return change
+
+
+def near_one(situation: Situation) -> Iterator[Candidate]:
+    """A divisor that is 0 because a small number was lost beside 1: ``log1p``, ``expm1``.
+
+    Args:
+        situation: of the division.
+    """
+    if situation.meaning != "div" or len(situation.node.inputs) != 2:
+        return
+    divisor = situation.makers(situation.node)[1:]
+    maker = divisor[0] if divisor else situation.node
+    inner = situation.makers(maker)
+    compute: Callable[[Array], Array]
+    what = situation.computes(maker.op_type), *(situation.computes(e.op_type) for e in inner[:1])
+    if what == ("log", "add"):
+        place = next((at for at in (0, 1) if _number(situation, inner[0], at) == 1), -1)
+        names, compute, edit = inner[0].inputs, np.log1p, "log1p"
+        name = names[1 - place] if len(names) > 1 else names[0]
+        composite = None
+    elif what == ("sub", "exp"):
+        place = 1 if _number(situation, maker, 1) == 1 else -1
+        name, compute, edit = inner[0].inputs[0], np.expm1, "expm1"
+        composite = Composite(maker.name, ("exp",))
+    else:
+        return
+    if place >= 0:
+        x = situation.value(name)
+        made = np.asarray(compute(x.astype(np.float64))).astype(x.dtype)
+        old = "log(1 + x)" if edit == "log1p" else "exp(x) - 1"
+        yield Candidate(
+            f"{edit}(x) in place of {old}",
+            Change(maker.name, replace=lambda given: [made]),
+            edit=edit if composite else "",
+            composite=composite,
+        )
 
 
 def norms_kept(situation: Situation) -> Iterator[Candidate]:

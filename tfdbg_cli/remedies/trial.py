@@ -14,6 +14,7 @@ from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.cause_ops import forward_node
 from tfdbg_cli.filters.cause_patterns import later_phase
 from tfdbg_cli.filters.lineage import TensorLineage
+from tfdbg_cli.remedies.wide import WideOps
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite
 
 __all__ = ["Change", "Outcome", "Trial", "difference"]
@@ -85,8 +86,7 @@ class Outcome:
         left: all nodes that depend on the change and could not be computed; for each the node that
             is the cause, and the reason.
         count: of the nodes that were computed.
-        wide: of the forward pass, the nodes that were computed in a wider dtype; for each whether
-            its result fits into its own.
+        wide: as `WideOps.reach`.
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Outcome:
         self.unknown = self.why = ""
         self.left: dict[str, tuple[str, str]] = {}
         self.count = 0
-        self.wide: dict[str, bool] = {}
+        self.wide: Mapping[str, bool] = {}
 
 
 class Trial:
@@ -116,11 +116,7 @@ class Trial:
         self._recorded: dict[str, Any] = {}
         self._outcome = Outcome()
         self._unknown: dict[str, str] = {}
-        # Tensors that don't fit into their own dtype, which is the value; the nodes of the forward
-        # pass that were computed in a wider one, and those behind it.
-        self._wide: dict[str, Any] = {}
-        self._wide_nodes: set[str] = set()
-        self._later: set[str] = set()
+        self._wide = self._wide_ops("")
         self._changes: dict[str, Change] = {}
         # What comes back to the functions in place of several ops; the nodes that carry it on.
         self._back: dict[str, Array] = {}
@@ -135,7 +131,8 @@ class Trial:
         """
         self._changes = {each.node: each for each in (change, *change.others)}
         self._outcome, self._unknown, self._back, self._carriers = Outcome(), {}, {}, set()
-        self._wide, self._wide_nodes, self._later = {}, set(), set()
+        self._wide = self._wide_ops(change.wide)
+        self._outcome.wide = self._wide.reach
         self._is_pulled = False
         ordered, around = self._cone()
         for node in ordered:
@@ -212,7 +209,8 @@ class Trial:
             if unknown:
                 self._give_up(node, "")
             return  # what it reads is as it was
-        wide = self._wide_of(node, start or forward, names)
+        change = start or forward
+        is_wide = bool(change is not None and change.wide) or self._wide.reads_wide(node)
         try:
             before = given = [self._value(node, name) for name in names]
             if start is not None:
@@ -222,10 +220,12 @@ class Trial:
             made = self._made(node)
             if start is not None and start.replace is not None:
                 found: Sequence[Any] | None = start.replace(list(before))
-            elif wide:
-                found = self._in_wide(node, names, given, made, wide)
+            elif is_wide:
+                found = self._in_wide(node, given, made)
             else:
                 found = self._redo(node, given, made)
+                if self._wide.has_overflown(given, found):
+                    found = self._in_wide(node, given, made)
         except CannotRedo as error:
             self._give_up(node, str(error))
             return
@@ -257,61 +257,14 @@ class Trial:
             if each in self._outcome.values
         )
 
-    def _wide_of(self, node: Node, change: Change | None, names: Sequence[str]) -> str:
-        """The wider dtype in which a node is computed; empty: in its own."""
-        is_wide = any(name in self._wide for name in names) or self._is_back_of_wide(node)
-        own = change.wide if change is not None else ""
-        return own or (next(iter(self._changes.values())).wide if is_wide else "")
-
-    def _is_back_of_wide(self, node: Node) -> bool:
-        """Whether it is part of the gradient of an op that was computed in a wider dtype."""
-        wide = self._wide_nodes
-        if not wide or not self._is_backward(node):
-            return False
-        forward = forward_node(self._graph, node)
-        if forward is not None:
-            return forward.name in wide
-        is_read = any(node_name_of(name) in wide for name in node.inputs)
-        return is_read or any(self._is_gradient(node, each) for each in wide)
-
-    def _is_backward(self, node: Node) -> bool:
-        """Whether only the backward pass needs it: JAX computes derivatives beside the results."""
-        nodes = self._graph.nodes
-        edges = self._graph.recipients(node.name, control=False)
-        phases = [later_phase(nodes, each) for each in (node.name, *(e.node for e in edges))]
-        return bool(phases[0]) or (len(phases) > 1 and all(phases[1:]))
+    def _wide_ops(self, dtype: str) -> WideOps:
+        return WideOps(dtype, self._graph, self._lineage.roles.computes, self._is_gradient)
 
     def _in_wide(
-        self, node: Node, names: Sequence[str], given: list[Any], made: Sequence[Any], wide: str
+        self, node: Node, given: Sequence[Any], made: Sequence[Any]
     ) -> Sequence[Any] | None:
-        """An op in a dtype of more range; its result in the op's own, where it fits into that."""
-        # A small number may be a factor of one that is beyond the range.
-        is_small = self._is_back_of_wide(node)
-        own = [self._wide.get(name, x.dtype) for name, x in zip(names, given, strict=True)]
-        own = [dtype for dtype in own if dtype_kind(dtype) == "float"]
-        given = [x.astype(wide) if dtype_kind(x.dtype) == "float" else x for x in given]
-        found = self._redo(node, given, made, is_wide=True)
-        if found is None or not own:
-            return found
-        fitting: list[Any] = []
-        for slot, value in enumerate(found):
-            if value is None:
-                fitting.append(None)
-                continue
-            is_kept = slot < len(made) and made[slot] is not None
-            narrow = value.astype(made[slot].dtype if is_kept else own[0])
-            fits = _fits(value, narrow, is_small=is_small)
-            if not fits:
-                self._wide[f"{node.name}:{slot}"] = narrow.dtype
-            fitting.append(narrow if fits else value)
-        makers = {node_name_of(name) for name in names}
-        if any(later_phase(self._graph.nodes, e) or e in self._later for e in (node.name, *makers)):
-            self._later.add(node.name)
-            return fitting
-        self._wide_nodes.add(node.name)
-        if not self._is_backward(node):
-            self._outcome.wide[node.name] = f"{node.name}:0" not in self._wide
-        return fitting
+        found = self._redo(node, self._wide.widened(given), made, is_wide=True)
+        return found if found is None else self._wide.narrowed(node, given, found, made)
 
     def _redo(
         self, node: Node, given: Sequence[Any], made: Sequence[Any], *, is_wide: bool = False
@@ -555,21 +508,6 @@ class Trial:
 
     def _is_update(self, name: str) -> bool:
         return later_phase(self._graph.nodes, name) == "optimizer"
-
-
-def _fits(value: Array, narrow: Array, *, is_small: bool) -> bool:
-    """Whether a value is the same in another dtype, but for rounding.
-
-    Args:
-        value: in the wider dtype.
-        narrow: it, rounded.
-        is_small: small numbers count as well.
-    """
-    one, other = value.astype(np.float64), narrow.astype(np.float64)
-    is_lost = np.isfinite(one) & ~np.isfinite(other)
-    if is_small:
-        is_lost |= np.abs(one - other) > 0.01 * np.abs(one)
-    return not is_lost.any()
 
 
 def _same(one: Any, other: Any) -> bool:

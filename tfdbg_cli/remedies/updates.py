@@ -8,19 +8,21 @@ from typing import Any
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.node_words import ALPHA, BACKWARD
 from tfdbg_cli.dumps.graph import node_name_of
-from tfdbg_cli.dumps.series.tracks import CLIP_NORM
+from tfdbg_cli.dumps.series.tracks import CLIP_NORM, LOSS_SCALE
 from tfdbg_cli.filters.cause_patterns import later_phase, number_of
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.remedies.edits import number_text
 from tfdbg_cli.remedies.situation import Candidate, Situation, changed_input
 from tfdbg_cli.remedies.trial import Change
 
-__all__ = ["clipped_gradients", "larger_eps", "smaller_rate"]
+__all__ = ["clipped_gradients", "larger_eps", "smaller_loss_scale", "smaller_rate"]
 
 # More gradients aren't changed together.
 _MOST_GRADIENTS = 500
 # The norms of fewer runs say little.
 _FEWEST_NORMS = 3
+# So much smaller a loss scale is tried: four and eight halvings, as a gradient scaler makes them.
+_SMALLER = (16, 256)
 # The series of the norm of all gradients, where it is followed or the program clips.
 _NORMS = ("grad_norm", CLIP_NORM)
 
@@ -68,7 +70,7 @@ def clipped_gradients(situation: Situation) -> Iterator[Candidate]:
     values = [situation.value(name).astype(np.float64) for name in names]
     norm = float(np.sqrt(sum(float((value * value).sum()) for value in values)))
     usual, count = _usual_norm(situation)
-    for limit, text in ((usual, f", as they were in {count} runs before"), (1.0, "")):
+    for limit, text in ((usual, f", the median of {count} runs,"), (1.0, "")):
         if limit < norm < np.inf:
             scale = limit / norm
             changes = [
@@ -95,6 +97,32 @@ def _scaled(situation: Situation, name: str, scale: float) -> Callable[[list[Any
         return [(value.astype(np.float64) * scale).astype(value.dtype)]
 
     return replace
+
+
+def smaller_loss_scale(situation: Situation) -> Iterator[Candidate]:
+    """A smaller factor of the loss, where a gradient leaves a narrow dtype because of it.
+
+    Args:
+        situation: of the gradient.
+    """
+    scales = situation.tracks.get(LOSS_SCALE)
+    nodes = situation.graph.nodes
+    if scales is None or not len(scales) or later_phase(nodes, situation.node.name) != BACKWARD:
+        return
+    scale = float(scales.points().values[-1])
+    for node in nodes.values():
+        if situation.computes(node.op_type) != "mul" or later_phase(nodes, node.name):
+            continue
+        for name in node.inputs:
+            value = situation.value(name)
+            if value.size == 1 and float(value.reshape(()).astype(np.float64)) == scale > 1:
+                for factor in _SMALLER:
+                    smaller = Change(
+                        node_name_of(name), replace=_scaled(situation, name, 1 / factor)
+                    )
+                    told = f"a loss scale of {number_text(scale / factor)} in place of"
+                    yield Candidate(f"{told} {number_text(scale)}", smaller)
+                return
 
 
 def larger_eps(situation: Situation) -> Iterator[Candidate]:

@@ -159,8 +159,10 @@ class _Verdict:
         source = came_in(self._dump, self._begin)
         if source is not None and (cause is None or cause.kind in _OF_INFINITIES):
             node = self._graph.nodes.get(source.node_name)
+            bad = TensorLineage.of(self._dump).bad(source)
+            what = "nan" if bad is not None and bad.nan else "infinities"
             yield line(
-                "       Its infinities came in at ",
+                f"       Its {what} came in at ",
                 (f"[{node.op_type if node is not None else '?'}] ", "op_type"),
                 self._health.name(source),
                 _line_of(node),

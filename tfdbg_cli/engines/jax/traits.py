@@ -64,5 +64,6 @@ TRAITS = EngineTraits(
         "log_sigmoid": "jax.nn.log_sigmoid({args})",
         "logsumexp": "jax.nn.logsumexp({args}, -1)",
         "logaddexp": "jnp.logaddexp({args})",
+        "expm1": "jnp.expm1({args})",
     },
 )

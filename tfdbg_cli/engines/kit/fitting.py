@@ -150,7 +150,8 @@ def stands_for(name: str, value: Any, was: Any) -> NDArray[Any]:
         raise CannotRedo(f"{name} is returned as a {type(was).__name__}")
     if tuple(was.shape) != value.shape:
         raise CannotRedo(f"{name} would have another shape, {list(value.shape)}")
-    made = np.array(value, dtype=was.dtype)
+    with np.errstate(over="ignore"):
+        made = np.array(value, dtype=was.dtype)
     if all_finite(value) and not all_finite(made):
         raise CannotRedo(f"{name} would be beyond the range of {was.dtype}")
     return made

@@ -71,5 +71,6 @@ TRAITS = EngineTraits(
         "shifted": "{x} - {x}.max(-1, keepdims=True)",
         "logsumexp": "mx.logsumexp({args}, -1)",
         "logaddexp": "mx.logaddexp({args})",
+        "expm1": "mx.expm1({args})",
     },
 )

@@ -153,6 +153,7 @@ TRAITS = EngineTraits(
         "log_sigmoid": "torch.nn.functional.logsigmoid({args})",
         "logsumexp": "torch.logsumexp({args}, -1)",
         "logaddexp": "torch.logaddexp({args})",
+        "expm1": "torch.expm1({args})",
     },
     keeping=_KEEPING,
     keeps_modules=True,

@@ -92,5 +92,6 @@ COMMON = EngineTraits(
         "log_sigmoid": "tf.math.log_sigmoid({args})",
         "logsumexp": "tf.reduce_logsumexp({args}, -1)",
         "logaddexp": "tf.reduce_logsumexp(tf.stack([{args}]), 0)",
+        "expm1": "tf.math.expm1({args})",
     },
 )

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.node_words import OUTPUT_SHAPES
+from tfdbg_cli.common.node_words import MADE_BY, OUTPUT_SHAPES
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -29,6 +29,7 @@ __all__ = ["RunDump", "assemble", "device_name"]
 
 # Longer arguments are of no use on a screen.
 _LONGEST_TEXT = 200
+_INPUT = "Input"
 
 
 class RunDump(MemoryDump):
@@ -242,6 +243,10 @@ def _attribute_items(record: OpRecord) -> Iterator[tuple[str, str]]:
             json.dumps([None if o.shape is None else [*o.shape] for o in outputs], default=str),
         )
     facts = record.facts
+    if record.op_type == _INPUT and outputs:
+        given = outputs[0].reference()
+        made_by = given.grad_fn if given is not None else None
+        yield MADE_BY, made_by.name() if made_by is not None else ""
     if facts is not None:
         yield "_aten", facts.overload
         yield "_phase", record.phase

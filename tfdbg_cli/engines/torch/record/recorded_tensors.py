@@ -368,13 +368,18 @@ class RecordedTensors:
         """Likewise, at the end: it gets a name if it has none.
 
         Args:
+            tensor: what was read; nobody has written to it since.
             when: it was read, in nanoseconds of the performance counter.
         """
-        if self.find(tensor) is not None:
+        output = self.find(tensor)
+        record = (output or self._discover(self.contexts.state(), tensor, None)).record
+        if record.time <= when:
             return
-        self._discover(self.contexts.state(), tensor, None).record.time = when
+        # Whoever has named it, at the end of the run, has noted it too late: it was there by then.
+        record.time = when
         found = self.records  # all are in words: they may be put in order
-        found.insert(bisect.bisect(found, when, key=lambda record: record.time), found.pop())
+        found.remove(record)
+        found.insert(bisect.bisect(found, when, key=lambda each: each.time), record)
 
     def find(self, tensor: torch.Tensor) -> OpOutput | None:
         """The output that a tensor is now; ``None``: nobody has made it."""

@@ -68,7 +68,10 @@ def _refuse_backward(records: Sequence[OpRecord], node: str, keeps_graph: bool) 
     origin = next((each for each in records if each.name == node), None)
     if origin is None or origin.sequence < 0:
         return
-    is_over = any(each.forward is origin for each in records) and not keeps_graph
+    # The gradient of a sum needs no op of its own.
+    names = {each.name for each in origin.outputs}
+    around = [origin, *(r for r in records if any(each.name in names for each in r.inputs))]
+    is_over = any(each.forward in around for each in records) and not keeps_graph
     if not is_over and _is_reached(records, origin.sequence):
         raise CannotRedo(f"the program can still compute gradients through {node}, as it was")
 
