@@ -29,6 +29,9 @@ import json
 from tfdbg_cli.engines.torch.record.op_facts import RULES
 print(json.dumps(sorted(RULES)))
 """
+# What was bad before the run; a verdict on it where no result comes of it.
+_GIVEN = "given"
+_UNUSED = {"What went bad", f"It began in {_GIVEN}"}
 # What depends on random numbers, or on memory.
 _NO_TABLE = re.compile(r"bernoulli|rand|new_|backward|^(eye|ones|zeros)$")
 
@@ -97,8 +100,18 @@ class Told:
     is_apart: bool = False
 
     def is_same(self, level: str, exact: Told) -> bool:
-        """Whether a level tells what the exact one does; a list has no verdict."""
-        return self.first == exact.first and (level == "lt" or self.began == exact.began)
+        """Whether a level tells what the exact one does; a list has no verdict.
+
+        What was bad before the run has another name where the op that made it belongs to the run.
+        """
+        first, right = _plain(self.first), _plain(exact.first)
+        began = {_plain(self.began), _plain(exact.began)}
+        is_known = len(began) == 1 or (right.startswith(_GIVEN) and began == _UNUSED)
+        return first == right and (level == "lt" or is_known)
+
+
+def _plain(words: str) -> str:
+    return re.sub(r"(?:lift_fresh(?:_\d+)?|input/\w+):0|\[(?:lift_fresh|Input)\]", _GIVEN, words)
 
 
 @dataclass(frozen=True)
@@ -290,7 +303,8 @@ def differences(
 
 def _is_free(program: Program, exact: Told, told: Told) -> bool:
     """Whether a level that looks at borders alone can't see what the exact one tells."""
-    return program.shape == "gradient" or (not exact.is_out and not told.first)
+    is_hidden = not told.first or _plain(told.first).startswith(_GIVEN)
+    return program.shape == "gradient" or (not exact.is_out and is_hidden)
 
 
 def shrunk(difference: Difference, folder: Path) -> Difference:

@@ -46,7 +46,7 @@ TINY = {"float16": 6e-8, "bfloat16": 1.2e-38, "float32": 1.2e-38, "float64": 2.3
 
 
 def numbers(seed, dtype):
-    \"\"\"Three arrays: ordinary numbers, and a few from the ends of the dtype.\"\"\"
+    \"\"\"Three arrays: ordinary numbers, and a few from the ends of the dtype or bad.\"\"\"
     rng = np.random.default_rng(seed)
     top, tiny = TOPS[dtype], TINY[dtype]
     ends = np.array([top, -top, tiny, -tiny, 0.0, -0.0, 1.0, -1.0, top / 2, 1e3, 80.0, -80.0])
@@ -54,6 +54,8 @@ def numbers(seed, dtype):
         found = rng.uniform(0.5, 2, (4, 6)) if rng.random() < 0.7 else rng.normal(size=(4, 6))
         count = int(rng.integers(0, 3))
         found.reshape(-1)[rng.integers(0, 24, count)] = rng.choice(ends, count)
+        if rng.random() < 0.05:  # bad before the run
+            found.reshape(-1)[rng.integers(0, 24)] = rng.choice([np.nan, np.inf, -np.inf])
         yield found
 
 

@@ -78,7 +78,8 @@ class Search:
                         raise ReplayRefusal("the replay was clean", self._chain_of(event))
                     if replay.came_in:  # it began in what led to it
                         came_in = True
-                        continue
+                        self.replays.append(replay)
+                        break
                 except ReplayRefusal as refusal:
                     label = self._words.label([*call.chain, *refusal.modules])
                     refusals.append(f"{label}: {refusal}")
