@@ -376,7 +376,7 @@ def _without_rows(situation: Situation) -> Iterator[Candidate]:
 
     rows = f"row {bad[0]}" if len(bad) == 1 else f"rows {', '.join(map(str, bad))}"
     text = f"without {rows} of {situation.node.name} (tried with row {good[0]} in place)"
-    yield Candidate(text, Change(situation.node.name, replace=replace))
+    yield Candidate(text, Change(situation.node.name, replace=replace, is_own=True))
 
 
 def _infinities(situation: Situation) -> Iterator[Candidate]:

@@ -48,6 +48,7 @@ class Change:
             the gradient's ops don't name their forward op; ``None``: they have to.
         is_exact: the ops compute the same otherwise, so that the gradient stays as it is: of the
             changed inputs it knows nothing.
+        is_own: `replace` doesn't look at the inputs.
         others: changes of other ops, which belong to it.
     """
 
@@ -60,6 +61,7 @@ class Change:
         wide: str = "",
         *,
         is_exact: bool = False,
+        is_own: bool = False,
     ) -> None:
         self.node = node
         self.give = give
@@ -67,6 +69,7 @@ class Change:
         self.replace = replace
         self.wide = wide
         self.is_exact = is_exact
+        self.is_own = is_own
         self.inner = ""
         self.between: Sequence[str] = ()
         self.pulled: Callable[[Array], Array] | None = None
@@ -212,8 +215,8 @@ class Trial:
         change = start or forward
         is_wide = bool(change is not None and change.wide) or self._wide.reads_wide(node)
         try:
-            before = given = [self._value(node, name) for name in names]
-            if start is not None:
+            before = given = self._given(node, start)
+            if start is not None and start.replace is None:
                 given = start.give(list(given))
             elif forward is not None and not forward.is_exact:
                 given = self._as_forward(forward, names, given)
@@ -235,6 +238,15 @@ class Trial:
         if forward is not None and forward.passes is not None:
             found = self._masked(node, forward, found)
         self._note(node, found, made)
+
+    def _given(self, node: Node, start: Change | None) -> list[Any]:
+        """What a node reads; nothing, where it isn't known and what takes its place needs none."""
+        try:
+            return [self._value(node, name) for name in node.inputs]
+        except CannotRedo:
+            if start is None or not start.is_own:
+                raise
+            return []
 
     def _note(self, node: Node, found: Sequence[Any], made: Sequence[Any]) -> None:
         outcome = self._outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,8 @@ _POLES = ("sqrt", "rsqrt", "pow")
 # Seconds of the processor for all remedies where nobody has asked for them; on a busy machine they
 # take longer by the clock.
 _AT_A_STOP, _BY_THE_CLOCK = 0.3, 10
+# Further behind the source of a batch nobody looks.
+_MOST_BEHIND = 20
 # Of stops: several parts of a screen, and a report, tell the same.
 _known: weakref.WeakKeyDictionary[Dump, dict[int, list[TriedRemedy]]] = weakref.WeakKeyDictionary()
 
@@ -163,6 +165,10 @@ def _tried(dump: Dump, begin: Datum, is_late: Callable[[], bool]) -> list[TriedR
         makers = [graph.nodes.get(node_name_of(each)) for each in node.inputs]
         roots = [each for each in makers if each and lineage.roles.computes(each.op_type) in _POLES]
         target = forward_node(graph, node) or next(iter(roots), None)
+    if cause.kind == "batch":  # what a pipeline reads comes to the run in its batches
+        target = next(
+            (e for e in _behind(lineage, node) if e.op_type in lineage.roles.batches), None
+        )
     target = target or node
     trial = Trial(dump, is_late)
     made, info = dump.by_node(target.name), dump.run_info()
@@ -179,6 +185,18 @@ def _tried(dump: Dump, begin: Datum, is_late: Callable[[], bool]) -> list[TriedR
     )
     found = (_try(lineage, trial, situation, each) for each in candidates(situation))
     return sorted(filter(None, found), key=lambda each: (not each.is_clean, not each.helps))
+
+
+def _behind(lineage: TensorLineage, node: Node) -> Iterator[Node]:
+    """The nodes that depend on a node, those that it leads to first."""
+    assert lineage.graph is not None
+    waiting, seen = [node.name], {node.name}
+    while waiting and len(seen) < _MOST_BEHIND:
+        for edge in lineage.graph.recipients(waiting.pop(0), control=False):
+            if edge.node not in seen:
+                seen.add(edge.node)
+                waiting.append(edge.node)
+                yield lineage.graph.nodes[edge.node]
 
 
 def _try(

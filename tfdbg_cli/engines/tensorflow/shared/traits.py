@@ -38,6 +38,7 @@ COMMON = EngineTraits(
             [
                 *("Input", "IteratorGetNext", "Placeholder", "PlaceholderWithDefault"),
                 *("QueueDequeueManyV2", "QueueDequeueUpToV2", "QueueDequeueV2", "_Arg"),
+                *("GeneratorDataset", "TensorDataset", "TensorSliceDataset"),
             ]
         ),
         meanings=meaning(
