@@ -43,6 +43,33 @@ STEPS = {
 }
 
 
+def test_a_gradient_that_leaves_float16_outside_of_modules(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        dedent(
+            """
+            import torch
+            torch.manual_seed(0)
+            model, x = torch.nn.Linear(8, 4), torch.randn(2, 8)
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20)
+            for step in range(3):
+                optimizer.zero_grad()
+                with torch.autocast("cpu", torch.float16):
+                    loss = model(x).float().square().mean()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            """
+        )
+    )
+    commands = ("config set level modules", "run -f")
+    flags = [part for each in commands for part in ("-c", each)]
+    out = debugger_in(tmp_path, "--batch", *flags, "train.py").stdout
+    assert "[ToCopyBackward0]" in out
+    assert "Why:   float16 overflows at" in out
+    assert "Tried: a loss scale of 65536 in place of 1048576: clean to the loss" in out
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_is_clean(name: str, tmp_path: Path) -> None:
     optimizer, step, expected = STEPS[name]

@@ -225,6 +225,11 @@ def _root_gradients(number: int) -> Callable[[Case], _Found]:
     return find
 
 
+def _cast_gradients(case: Case) -> _Found:
+    """What came back, in the dtype of the forward op's input."""
+    yield from _overflows(case._replace(given=case.given[:1]), lambda given: given)
+
+
 def _product_gradients(case: Case) -> _Found:
     """Of what came back, and of the operands, each of which may be its factor."""
     for other in range(1, len(case.given)):
@@ -265,6 +270,7 @@ RULES: Mapping[str, Callable[[Case], _Found]] = {
     "sqrt_grad": _root_gradients(0),
     "sqrt_backward": _root_gradients(1),
     "mul_backward": _product_gradients,
+    "cast_backward": _cast_gradients,
 }
 # What NumPy calls it: its functions are asked for where somebody asks for a reason.
 _EXACT = {

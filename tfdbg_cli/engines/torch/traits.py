@@ -136,6 +136,7 @@ TRAITS = EngineTraits(
             same="clone",
             sqrt_backward="SqrtBackward0",
             mul_backward="MulBackward0",
+            cast_backward="ToCopyBackward0",
         ),
         unwritten=re.compile(r"(new_)?empty(_like|_strided|_permuted)?|resize_(as_)?"),
         sending=re.compile(r"_?c10d(_functional)?\."),
