@@ -62,3 +62,28 @@ def test_levels_agree(form: str, tmp_path: Path) -> None:
     # Where the loader's ops are part of the run, the table that it reads came in.
     rows = {re.sub("row 40", "row 8", why) if form == "loader" else why for _, why in told.values()}
     assert rows == {"it came in from outside (it:0, row 8)"}
+
+
+def test_a_bad_input_that_nothing_reads_is_not_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        dedent(
+            """
+            import torch
+            class Root(torch.nn.Module):
+                def forward(self, unused, x):
+                    return torch.rsqrt(x)
+            ones = torch.ones(3)
+            bad = torch.tensor([1, float("inf"), 1]), torch.tensor([0.0, 1, 1])
+            pairs = [(ones, ones), (ones, ones), bad]
+            model = Root()
+            with torch.no_grad():
+                for pair in pairs:
+                    model(*pair)
+            """
+        )
+    )
+    for level in ("modules", "ops", "values"):
+        commands = (f"config set level {level}", "run -f has_inf_or_nan")
+        flags = [part for each in commands for part in ("-c", each)]
+        out = debugger_in(tmp_path, "--batch", *flags, "train.py").stdout
+        assert re.search(r"^It began in \[rsqrt\] .*\nWhy: +the inverse", out, re.MULTILINE), out

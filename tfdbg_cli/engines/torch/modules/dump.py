@@ -32,6 +32,8 @@ __all__ = ["ModuleRecords", "ModulesDump"]
 
 _INPUT = "input/"
 _GRADIENTS = "gradients/"
+# Microseconds.
+_NEAR = 1_000
 
 
 @dataclass
@@ -340,11 +342,16 @@ class ModulesDump(MemoryDump):
                 new = split_tensor_name(renamed(f"{name}:0"))[0]
                 if new not in self._nodes:
                     self._nodes[new] = renamed_node(node, new, renamed) if names else node
+        began = (self._epoch + replay.call.began) // 1000
+        # What it got may be some microseconds later, as no two ops outside have the same one.
+        given = (self._taken.get(split_tensor_name(renamed(name))) for _, name in replay.inputs)
+        times = (each.timestamp for each in given if each is not None)
+        began = max(began, *(each for each in times if each < began + _NEAR), 0)
         for datum in replay.dump.data():
             if datum.node_name in gone:
                 continue
             is_gradient = datum.node_name.startswith(_GRADIENTS) and replay.time
-            when = (self._epoch + (replay.time if is_gradient else replay.call.began)) // 1000
+            when = (self._epoch + replay.time) // 1000 if is_gradient else began
             place = split_tensor_name(renamed(datum.tensor_name))
             known = self._taken.get(place)
             if known is not None:  # a parameter that is there already

@@ -62,7 +62,8 @@ class Search:
                 continue
             if event.kind == NODE:
                 return  # this is where it began
-            refusals, came_in, is_read = [], False, event.kind != WEIGHT
+            refusals, is_read = [], event.kind != WEIGHT
+            came_in: Replay | None = None
             candidates = self._candidates(event)
             for call in candidates:
                 if id(call) in tried or len(tried) >= _MOST_AGAIN:
@@ -77,16 +78,15 @@ class Search:
                     if not replay.is_bad:
                         raise ReplayRefusal("the replay was clean", self._chain_of(event))
                     if replay.came_in:  # it began in what led to it
-                        came_in = True
-                        self.replays.append(replay)
-                        break
+                        came_in = replay
+                        continue
                 except ReplayRefusal as refusal:
                     label = self._words.label([*call.chain, *refusal.modules])
                     refusals.append(f"{label}: {refusal}")
                     continue
                 is_read = True
                 self.replays.append(replay)
-                refusals, came_in = [], False
+                refusals, came_in = [], None
                 if replay.passed:
                     return
                 break
@@ -95,7 +95,9 @@ class Search:
             if not is_read and not refusals:
                 self.unread.add(event)
             self.refusals += refusals[:1]
-            if refusals or came_in:
+            if came_in is not None:  # whether what it got was read, and where it went
+                self.replays.append(came_in)
+            if refusals or came_in is not None:
                 unknown.add(id(event.thing))
 
     def _chain_of(self, event: Event) -> Sequence[torch.nn.Module]:
