@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfdbg_cli.engines.base import SteppedRun
 from tfdbg_cli.engines.kit.replayed import PromptedRun
 from tfdbg_cli.engines.tensorflow.functions.level import ValuesLevel
 from tfdbg_cli.engines.tensorflow.functions.stepping.calls import call_stepper, run_stepper
 from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["PromptedCall", "Trap", "stepper_of"]
 
