@@ -6,7 +6,7 @@ import re
 from typing import Any, NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
-from tfdbg_cli.common.node_words import FACTORS, SCALARS, WRITES
+from tfdbg_cli.common.node_words import ARGUMENT, FACTORS, SCALARS, WRITES
 from tfdbg_cli.dumps.dtypes import LAYOUTS
 from tfdbg_cli.dumps.dump import Datum, Dump, explained
 from tfdbg_cli.dumps.elements import split_tensor_name
@@ -25,7 +25,7 @@ _ASSIGNING = re.compile(r"Assign(?:Add|Sub)(?:VariableOp)?|(?:Resource)?ApplyGra
 # Whole steps of an optimizer, of PyTorch; of these the ones that read how many there were.
 _FUSED = re.compile(r"_fused_(?:adamw?|adagrad|sgd)_")
 _COUNTED = re.compile(r"_fused_adamw?_")
-_RATE = "_arg_lr"
+_RATE = f"{ARGUMENT}lr"
 _NUMBER = re.compile(r"[-+]?[\d.]+(?:e[-+]?\d+)?")
 _MANTISSA = {"float32": 23, "float64": 52}
 # What a step is computed from may have been rounded.
