@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).parents[1] / "fate"))
 from fate_kit import Script, corpus, engine_of
 
 _TESTS = Path(__file__).parents[1]
-FILTERS = "constant,broadcast,stuck"
+FILTERS = "constant,broadcast,stuck,unused"
 # They make the mistake, to see PyTorch's warning of it.
 _MISTAKEN = {"torch_programs/warnings_are_errors"}
 # They start processes or end in other ways than with the program.

@@ -52,6 +52,13 @@ class Zero(nn.LayerNorm):
     def reset_parameters(self):
         nn.init.zeros_(self.weight)
         nn.init.zeros_(self.bias)
+class Scaled(torch.optim.Adam):
+    # It is told what a scaler of 1000 tells.
+    def step(self):
+        gradients = [each.grad for group in self.param_groups for each in group["params"]]
+        found = torch.stack([each.isfinite().all().logical_not() for each in gradients]).any()
+        self.grad_scale, self.found_inf = torch.tensor(1000.0), found.float()
+        super().step()
 def case(name, function):
     for _ in times(name):
         net = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
@@ -84,7 +91,7 @@ def case(name, function):
         step()
 def trained(name, rate, by_hand):
     weight = tf.Variable(tf.ones((8, 1)))
-    optimizer = tf.keras.optimizers.SGD(rate)
+    optimizer = rate() if callable(rate) else tf.keras.optimizers.SGD(rate)
     optimizer.build([weight])
     @tf.function
     def step():
@@ -155,6 +162,7 @@ _MEAN = "constant", "it subtracts the mean of one element"
 _CLASS = "constant", "a softmax over one class is 1"
 _END = "constant", "is at its end for all of them, all are 0"
 _STUCK = "stuck", r"no element of \S+ changes: the update is \S+ where half an ulp of \w+ is"
+_STUCK_FUSED = "stuck", r"no element of \S+ changes: _fused_\w+_ rounds the update away in \w+, at"
 _MEAN_OF_PAIRS = "broadcast", r"\[16, 1\] and \S+ \[16\] give \[16, 16\], and \S+ is the mean"
 _SUM_OF_PAIRS = "broadcast", r"\[16, 1\] and \S+ \[16\] give \[16, 16\], and \S+ is the sum"
 _LOSS_OF_PAIRS = "broadcast", r"\[16, 1\] and \S+ \[16\] give .*, and mse_loss is the loss"
@@ -210,6 +218,15 @@ CASES: dict[str, dict[str, tuple[str, str] | None]] = {
         "trained: lambda p: torch.optim.SGD(p, 1e-9, momentum=0.9, foreach=True)": _STUCK,
         "trained: lambda p: torch.optim.Adam(p, 1e-5, foreach=False), torch.bfloat16": _STUCK,
         "trained: lambda p: torch.optim.AdamW(p, 1e-9, foreach=True)": _STUCK,
+        "trained: lambda p: torch.optim.SGD(p, 1e-9, fused=True)": _STUCK_FUSED,
+        "trained: lambda p: torch.optim.Adam(p, 1e-9, fused=True)": _STUCK_FUSED,
+        "trained: lambda p: torch.optim.AdamW(p, 1e-5, fused=True), torch.bfloat16": _STUCK_FUSED,
+        "trained: lambda p: torch.optim.Adagrad(p, 1e-9, fused=True)": _STUCK_FUSED,
+        "trained: lambda p: torch.optim.Adam(p, 1e-3, fused=True)": None,
+        "trained: lambda p: torch.optim.Adam(p, 0.0, fused=True)": None,
+        "trained: lambda p: Scaled(p, 1e-9, fused=True), torch.float32, 1e3": _STUCK_FUSED,
+        "trained: lambda p: Scaled(p, 1e-9, fused=True), torch.float32, 1e-6": None,
+        "trained: lambda p: Scaled(p, 1e-9, fused=True), torch.float32, float('inf')": None,
         "trained: lambda p: torch.optim.SGD(p, 1e-3)": None,
         "trained: lambda p: torch.optim.SGD(p, 0.0, foreach=False)": None,
         "trained: lambda p: torch.optim.SGD(p, 0.0, foreach=True)": None,
@@ -233,6 +250,11 @@ CASES: dict[str, dict[str, tuple[str, str] | None]] = {
         "lambda h: tf.reduce_mean((h @ v + row - square) ** 2)": None,
         "trained: 1e-12, False": _STUCK,
         "trained: 1e-12, True": _STUCK,
+        "trained: lambda: tf.keras.optimizers.SGD(1e-12, momentum=0.9), False": _STUCK,
+        "trained: lambda: tf.keras.optimizers.Adam(1e-12), False": _STUCK,
+        "trained: lambda: tf.keras.optimizers.AdamW(1e-2), False": None,
+        "trained: lambda: tf.keras.optimizers.AdamW(1e-2, 1e-9), False": None,
+        "trained: lambda: tf.keras.optimizers.Adam(0.0), False": None,
         "trained: 1e-3, False": None,
         "trained: 0.0, False": None,
         "trained: 0.0, True": None,

@@ -40,9 +40,11 @@ __all__ = [
     "explained",
     "is_explained",
     "is_only_nonfinite",
+    "is_over_runs",
     "marked_as",
     "number_executions",
     "only_nonfinite",
+    "over_runs",
     "takes_dump",
     "variable_before",
 ]
@@ -106,10 +108,26 @@ def is_explained(predicate: Predicate) -> bool:
     return getattr(predicate, "explained", False) is True
 
 
+def over_runs(predicate: _Filter) -> _Filter:
+    """Mark a filter as one that asks for the gradients' magnitudes in the runs before, too.
+
+    While ``run -f`` waits for it, they are kept of each run (`Tracks.history` of the dump).
+    """
+    predicate.over_runs = True  # type: ignore[attr-defined]
+    return predicate
+
+
+def is_over_runs(predicate: Predicate) -> bool:
+    """Whether a filter is marked by `over_runs`."""
+    return getattr(predicate, "over_runs", False) is True
+
+
 def marked_as(predicate: _Filter, other: Predicate) -> _Filter:
     """Give a filter the marks of another one, which it calls."""
     if is_explained(other):
         explained(predicate)
+    if is_over_runs(other):
+        over_runs(predicate)
     return only_nonfinite(predicate) if is_only_nonfinite(other) else predicate
 
 

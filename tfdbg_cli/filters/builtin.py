@@ -12,6 +12,7 @@ from tfdbg_cli.filters.narrow import overflows, underflows
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 from tfdbg_cli.filters.pairs import broadcast
 from tfdbg_cli.filters.quantized import clipped
+from tfdbg_cli.filters.unused import unused
 from tfdbg_cli.filters.updates import stuck
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
@@ -49,6 +50,7 @@ BUILTIN: Mapping[str, Predicate] = {
     "constant": constant,
     "broadcast": broadcast,
     "stuck": stuck,
+    "unused": unused,
 }
 
 #: Filter -> its parameter -> the setting that is passed for it.

@@ -19,6 +19,7 @@ from tfdbg_cli.filters.collapsed import why_constant
 from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others, inputs_of, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.filters.pairs import why_broadcast
+from tfdbg_cli.filters.unused import why_unused
 from tfdbg_cli.filters.updates import why_stuck
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
@@ -73,6 +74,7 @@ ADVICE = {
     "constant": "Normalize over another axis, or look for what has saturated or died before it.",
     "broadcast": "Give both one shape before: x.squeeze(-1), or y[:, None].",
     "stuck": "Use a larger rate, or keep the parameters (a copy for the optimizer) in float32.",
+    "unused": "Look for a detach, a factor of 0 or a dead layer before the loss; or freeze it.",
     "weights": "It was bad before this run: start run -f earlier, or see how it is made.",
 }
 
@@ -125,7 +127,12 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
 
 def _of_finite(lineage: TensorLineage, datum: Datum) -> Cause | None:
     """What the filters of these names find."""
-    found = {"broadcast": why_broadcast, "constant": why_constant, "stuck": why_stuck}
+    found = {
+        "broadcast": why_broadcast,
+        "constant": why_constant,
+        "stuck": why_stuck,
+        "unused": why_unused,
+    }
     for kind, why in found.items():
         if text := why(lineage, datum):
             return Cause(kind, text, ADVICE[kind])

@@ -45,7 +45,7 @@ def growth_lines(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
     known = tracks.history.series(info.kind)
     found = nearest(dump, begin, {each: s for each, s in known.items() if len(s) >= _FEWEST})
     growth = Growth.of(known[found].points()) if found is not None else None
-    if found is None or growth is None:
+    if found is None or growth is None or not (growth.last or growth.end):
         return []
     command = Link("growth")
     words = [Span(f"{found.name}, "), *_words(growth)]
@@ -125,7 +125,8 @@ def nearest(
         return None
 
     for each in known:
-        if each.name == f"gradient of {begin.node_name}":  # it is a parameter
+        # It was measured itself, or it is a parameter.
+        if each.name in (begin.tensor_name, f"gradient of {begin.node_name}"):
             return each
     waiting, seen = [begin.node_name], {begin.node_name}
     start = graph.nodes.get(begin.node_name)

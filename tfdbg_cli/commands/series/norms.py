@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.run_info import roles_of
+from tfdbg_cli.dumps.series.gradients import is_backward, leaving
 
 __all__ = ["GRADIENT", "PARAMETER", "STEP", "norm_expressions"]
 
@@ -16,10 +16,6 @@ __all__ = ["GRADIENT", "PARAMETER", "STEP", "norm_expressions"]
 GRADIENT, PARAMETER = "grad_norm", "param_norm"
 #: The same of gradients as an optimizer gets them, which an engine tells by itself.
 STEP = "step_norm"
-
-_BACKWARD = re.compile(r"gradients(_\d+)?/")
-# What TensorFlow and the NumPy engine call what comes back through an op.
-_OF_OP = re.compile(r"_grad$")
 
 
 def norm_expressions(dump: Dump) -> dict[str, str]:
@@ -36,7 +32,7 @@ def norm_expressions(dump: Dump) -> dict[str, str]:
         return {}
     found: dict[str, dict[str, None]] = {}
     for what, tensors in (
-        (GRADIENT, _gradients(graph)),
+        (GRADIENT, leaving(graph)),
         (PARAMETER, _parameters(graph, dump)),
     ):
         for tensor, module in tensors:
@@ -50,28 +46,6 @@ def norm_expressions(dump: Dump) -> dict[str, str]:
 def _norm(tensors: Iterable[str]) -> str:
     parts = ", ".join(f'np.linalg.norm(`{tensor}`.astype("f8"))' for tensor in tensors)
     return f"np.hypot.reduce([{parts}])"
-
-
-def _is_backward(name: str) -> bool:
-    return _BACKWARD.match(name) is not None
-
-
-def _gradients(graph: Graph) -> Iterator[tuple[str, str]]:
-    """What leaves the backward pass, and the modules of the ops whose gradients these are."""
-    for node in graph.nodes.values():
-        if not _is_backward(node.name):
-            for tensor in node.inputs:
-                if _is_backward(tensor):
-                    yield tensor, _module_of(graph, _BACKWARD.sub("", node_name_of(tensor), 1))
-
-
-def _module_of(graph: Graph, path: str) -> str:
-    """The scope of the op that the first parts of a name are the name of."""
-    parts = [_OF_OP.sub("", part) for part in path.split("/")]
-    for end in range(len(parts), 0, -1):
-        if "/".join(parts[:end]) in graph:
-            return "/".join(parts[: end - 1])
-    return ""
 
 
 def _parameters(graph: Graph, dump: Dump) -> Iterator[tuple[str, str]]:
@@ -95,7 +69,7 @@ def _parameters(graph: Graph, dump: Dump) -> Iterator[tuple[str, str]]:
 
 def _forward(graph: Graph) -> list[Node]:
     """What the backward pass comes from, in the order of the graph."""
-    waiting = [name for name in graph.nodes if _is_backward(name)]
+    waiting = [name for name in graph.nodes if is_backward(name)]
     found = set(waiting)
     while waiting:
         for tensor in graph.nodes[waiting.pop()].inputs:

@@ -148,6 +148,27 @@ class History:
         """The kinds of runs that were measured."""
         return [*self._rows]
 
+    def zeros(self, kind: str, last: int) -> Mapping[MeasuredTensor, Sequence[int]]:
+        """Tensors that are 0 since some measured runs -> these runs, the last one first.
+
+        Args:
+            kind: of the runs.
+            last: the number of the last run that counts.
+        """
+        found: dict[MeasuredTensor, list[int]] = {}
+        over: set[MeasuredTensor] = set()
+        for row in reversed([*self._rows.get(kind, ())]):
+            if row.run > last:
+                continue
+            for tensor, value in zip(row.tensors, row.values, strict=True):
+                if value or tensor in over:
+                    over.add(tensor)
+                else:
+                    found.setdefault(tensor, []).append(row.run)
+            if not found.keys() - over:
+                break
+        return found
+
     def series(self, kind: str) -> Mapping[MeasuredTensor, Series]:
         """The magnitudes of each tensor in runs of a kind, as numbers over runs."""
         found: dict[MeasuredTensor, Series] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -15,7 +16,7 @@ from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
-from tfdbg_cli.dumps.dump import Datum, Dump, bound
+from tfdbg_cli.dumps.dump import Datum, Dump, bound, is_over_runs, over_runs
 from tfdbg_cli.filters.builtin import RECOMMENDED
 from tfdbg_cli.filters.registry import FilterRegistry
 
@@ -93,7 +94,9 @@ class Gate:
         self._predicates = {name: registry.predicate(name) for name in options.filters}
         self.name = ",".join(self._predicates)
         if len(self._predicates) > 1:
-            registry.add(self.name, self._any)
+            joined = functools.partial(self._any)
+            has_runs = any(map(is_over_runs, self._predicates.values()))
+            registry.add(self.name, over_runs(joined) if has_runs else joined)
 
     def find(self, context: Context, title: str, allowed: str = "") -> Finding:
         """What has passed at a stop, but for nodes in whose names ``allowed`` is found."""

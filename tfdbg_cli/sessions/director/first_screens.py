@@ -6,11 +6,12 @@ from tfdbg_cli.commands.context import compile_regex
 from tfdbg_cli.commands.run.control import RunChoice
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.dumps.dump import Datum, Dump, is_explained, is_only_nonfinite
+from tfdbg_cli.dumps.dump import Datum, Dump, is_explained, is_only_nonfinite, is_over_runs
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.run_info import RunError
 from tfdbg_cli.engines.base import Capture, RunAction
 from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.sessions.director.magnitudes import note_gradients
 
 __all__ = ["FirstScreens"]
 
@@ -97,6 +98,8 @@ class FirstScreens:
         try:
             predicate = self._debugger.filters.predicate(choice.filter_name)
             exclude = compile_regex(choice.exclude, "-fenn") if choice.exclude else None
+            if is_over_runs(predicate):
+                note_gradients(self._debugger.tracks, dump)
             found = dump.find(predicate, first_n=1, exclude=exclude, on_error=failed)
         except UserError as error:
             self._debugger.note(str(error))
