@@ -154,6 +154,7 @@ def test_the_filters_that_are_always_there_follow_settings_by_their_parameters()
         "constant",
         "broadcast",
         "stuck",
+        "unused",
     ]
     followed = {
         (name, parameter, setting)
@@ -168,5 +169,5 @@ def test_the_filters_that_are_always_there_follow_settings_by_their_parameters()
     for name, predicate in BUILTIN.items():
         options = [*inspect.signature(predicate).parameters.values()][2:]
         asked = {each.name for each in options if each.kind == each.KEYWORD_ONLY}
-        if name not in ("overflows", "underflows", "clipped"):
+        if name not in ("overflows", "underflows", "clipped", "unused"):
             assert asked == set(FOLLOWS.get(name, ()))

@@ -194,6 +194,11 @@ CASES: dict[str, dict[str, tuple[str, str] | None]] = {
             "constant",
             "sigmoid is at its end for all of them, all are 1",
         ),
+        "lambda h: head(torch.sigmoid(h + 15.5)).sum()": (
+            "constant",
+            "sigmoid is at its end for all of them",
+        ),
+        "lambda h: head(torch.sigmoid(h + 9)).sum()": None,
         "lambda h: (Zero(8)(h) + h).sum()": None,
         "lambda h: head(nn.LayerNorm(8)(h)).sum()": None,
         "lambda h: F.linear(h, torch.zeros(3, 8, requires_grad=True)).sum()": None,

@@ -18,6 +18,11 @@ __all__ = ["constant", "why_constant"]
 _LEAST_ROWS = 4
 _LEAST_ELEMENTS = 64
 
+# Units in the last place: of rows that are the same but for rounding, and of what these come from.
+_ROUNDING, _APART = 8, 800
+# One unit of numbers from 1 to 2.
+_UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+
 _NORM = re.compile(
     r"(?:native_|cudnn_|miopen_|_fused_)?(?:simplified)?(?:batch|layer|group|instance|rms)_?norm"
     r"(?:alization)?|fusedbatchnormv\d",
@@ -35,9 +40,10 @@ _MOST_BETWEEN = 8
 def constant(datum: Datum, tensor: Any, dump: Dump) -> bool:
     """Whether an op made the rows of a batch the same, though those of its input differ.
 
-    That is bit by bit, in four rows or more, in what these ops of the forward pass make: a
-    normalization and a difference from the mean (over one element), a softmax (over one class), a
-    relu, a sigmoid or a tanh of 64 elements or more (all at the same end). Normalizations whose
+    That is in four rows or more, in what these ops of the forward pass make: a normalization and a
+    difference from the mean (over one element), a softmax (over one class), a relu, a sigmoid or a
+    tanh of 64 elements or more (all at the same end). Rows count as the same if they differ by no
+    more than rounding; then those of the input have to differ by much more. Normalizations whose
     weight is zero are left out.
 
     Args:
@@ -45,16 +51,22 @@ def constant(datum: Datum, tensor: Any, dump: Dump) -> bool:
         tensor: its value.
         dump: whose tensor it is. Its inputs are read if its rows are the same, and only then.
     """
-    if not isinstance(tensor, np.ndarray) or not _are_same(tensor):
+    if not isinstance(tensor, np.ndarray) or not _are_same(tensor, datum.dtype, _ROUNDING):
         return False
     return bool(why_constant(TensorLineage.of(dump), datum))
 
 
-def _are_same(value: Array) -> bool:
-    """Whether all rows are the same."""
+def _are_same(value: Array, dtype: str, units: float) -> bool:
+    """Whether all rows are the same, but for so many units in the last place of the largest one."""
     if value.ndim == 0 or len(value) < _LEAST_ROWS or not value.size:
         return False
-    return bool((value[0] == value[-1]).all() and (value == value[0]).all())
+    # The last row tells it of most tensors.
+    first, end = (np.asarray(each, np.float64) for each in (value[0], value[-1]))
+    with np.errstate(all="ignore"):
+        apart = np.abs(first).max() * units * _UNITS.get(dtype, 0.0)
+        if not (np.abs(first - end) <= apart).all():
+            return False
+        return bool((np.abs(value.astype(np.float64) - first) <= apart).all())
 
 
 def why_constant(lineage: TensorLineage, datum: Datum) -> str:
@@ -65,21 +77,28 @@ def why_constant(lineage: TensorLineage, datum: Datum) -> str:
         datum: the tensor.
     """
     node, made = lineage.node(datum), floats(datum)
-    if made is None or node is None or not node.inputs or not _are_same(made):
+    if made is None or node is None or not node.inputs:
+        return ""
+    if not _are_same(made, datum.dtype, _ROUNDING):
         return ""
     is_forward = node.attributes.get(PHASE, "forward") == "forward"
     if not is_forward or GRADIENT.search(node.name) is not None:
         return ""
     given = lineage.floats_given(datum, node.inputs[0])
-    if given is None or given.ndim == 0 or len(given) != len(made) or _are_same(given):
+    if given is None or given.ndim == 0 or len(given) != len(made):
         return ""
-    how = _how(lineage, datum, node, made, given) if np.isfinite(given).all() else ""
+    is_exact = bool((made == made[0]).all())
+    if _are_same(given, datum.dtype, 0 if is_exact else _APART):
+        return ""
+    how = _how(lineage, datum, node, made, given, is_exact) if np.isfinite(given).all() else ""
     if not how:
         return ""
     return f"all {len(made)} rows are the same, though those of {node.inputs[0]} differ: {how}"
 
 
-def _how(lineage: TensorLineage, datum: Datum, node: Node, made: Array, given: Array) -> str:
+def _how(
+    lineage: TensorLineage, datum: Datum, node: Node, made: Array, given: Array, is_exact: bool
+) -> str:
     """By what an op made its rows the same; empty: that may be meant."""
     what = lineage.roles.computes(node.op_type)
     if _NORM.fullmatch(node.op_type) and datum.output_slot == 0:
@@ -88,7 +107,7 @@ def _how(lineage: TensorLineage, datum: Datum, node: Node, made: Array, given: A
             return ""
         is_one = given.shape[-1] == 1 and "batch" not in node.op_type.lower()
         return "it normalizes over one element" if is_one else "it normalizes them to the same"
-    if what == "softmax" and made.ndim == 2:
+    if what == "softmax" and made.ndim == 2 and is_exact:
         return "a softmax over one class is 1" if made.shape[1] == 1 else "it is at its end"
     if what in _SATURATING and made.ndim > 1 and made.size >= _LEAST_ELEMENTS:
         number = f", all are {made.flat[0]:g}" if (made == made.flat[0]).all() else ""
