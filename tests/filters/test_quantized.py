@@ -8,10 +8,16 @@ from program_server import debugger_in
 TORCH = """
 import torch
 import tfdbg_cli
+import torch.ao.quantization.fx._decomposed
 x = torch.linspace(-3, 3, 12).reshape(3, 4)
 with tfdbg_cli.run():
     narrow = torch.quantize_per_tensor(x, 0.01, 3, torch.qint8)
     wide = torch.quantize_per_tensor(x, 0.1, 3, torch.qint8)
+    scales, zeros = torch.tensor([0.01, 0.1, 0.1]), torch.tensor([1, 2, 3])
+    rows = torch.quantize_per_channel(x, scales, zeros, 0, torch.qint8)
+    codes = torch.ops.quantized_decomposed.quantize_per_channel(
+        x, scales, zeros, 0, -8, 7, torch.int8
+    )
 """
 
 
@@ -86,10 +92,21 @@ class TestTorch:
 
     def test_codes(self, tmp_path):
         (tmp_path / "program.py").write_text(TORCH)
-        commands = ("-c", "pt quantize_per_tensor:0", "-c", "lt -f clipped")
+        pages = [
+            "pt quantize_per_tensor:0",
+            "pt quantize_per_channel:0",
+            "pt quantized_decomposed.quantize_per_channel:0",
+            "lt -f clipped",
+        ]
+        commands = [part for each in pages for part in ("-c", each)]
         shown = debugged(tmp_path, *commands, "program.py")
         assert (
             "(codes for -1.31 to 1.24, scale 0.01, zero point 3; 66.7 % of them at the ends)"
             in shown
         )
-        assert "1 dumped tensor(s) passing" in shown
+        # In steps of 0.01 codes begin at -1.29: the first row lies below. With four bits steps of 0.1
+        # end at 0.5 and 0.4: one element of the second row lies above, and the third as a whole.
+        assert "scales 0.01, 0.1, 0.1, zero points 1, 2, 3, along dimension 0)" in shown
+        assert "scales 0.01 to 0.1, zero points 1 to 3; 33.3 % of them at the ends)" in shown
+        assert "scales 0.01 to 0.1, zero points 1 to 3; 75.0 % of them at the ends)" in shown
+        assert "3 dumped tensor(s) passing" in shown

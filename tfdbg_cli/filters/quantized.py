@@ -8,14 +8,19 @@ from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.filters.cause_patterns import number_of
 from tfdbg_cli.filters.lineage import TensorLineage, value_of
 from tfdbg_cli.filters.narrow import Share
 
 __all__ = ["QuantizedTensor", "clipped", "quantized"]
 
 # What PyTorch's engine notes of a tensor whose value it has dequantized.
-_NOTE = re.compile(r"dequantized q(u?int\d+), scale (\S+), zero point (-?\d+)")
-_AXIS = "axis"
+_NOTE = re.compile(
+    r"dequantized q(u?int\d+), scales? (.+), zero points? (.+?)(?:, along dimension (\d+))?$"
+)
+# Attributes, of ONNX's ops and of PyTorch's.
+_AXES = ("axis", "_arg_axis")
+_SCALE, _ZERO, _ENDS = "_arg_scale", "_arg_zero_point", ("_arg_quant_min", "_arg_quant_max")
 _SHARE = Share(0.01)
 
 
@@ -57,18 +62,20 @@ def quantized(dump: Dump, datum: Datum, value: Any) -> QuantizedTensor | None:
 
     Args:
         dump: of the run.
-        datum: the tensor: a result of ONNX's ``QuantizeLinear`` or ``DynamicQuantizeLinear``, or a
-            quantized tensor of PyTorch's, whose value is dequantized already.
+        datum: the tensor: a result of ONNX's ``QuantizeLinear`` or ``DynamicQuantizeLinear`` or of
+            PyTorch's ``quantized_decomposed``, or a quantized tensor of PyTorch's, whose value is
+            dequantized already (of one with a scale for each of many channels it isn't known).
         value: of it.
     """
     if not isinstance(value, np.ndarray) or not value.size:
         return None
     note = _NOTE.match(datum.note or "")
     if note is not None:
-        scale = np.asarray(float(note[2]))
-        zero = np.asarray(int(note[3]))
+        scale, zero = (np.array(note[at].split(", "), np.float64) for at in (2, 3))
+        scale, zero = _along(scale, zero, value, int(note[4] or 0))
         codes = np.asarray(np.rint(value.astype(np.float64) / scale) + zero)
-        return _made(codes, scale, zero, np.dtype(note[1]), value)
+        ends = np.iinfo(np.dtype(note[1]))
+        return _made(codes, scale, zero, (ends.min, ends.max), value)
     lineage = TensorLineage.of(dump)
     node = lineage.node(datum)
     is_code = value.dtype.kind in "iu" and datum.output_slot == 0
@@ -76,29 +83,36 @@ def quantized(dump: Dump, datum: Datum, value: Any) -> QuantizedTensor | None:
         return None
     names = [*node.inputs[1:], *(f"{node.name}:{slot}" for slot in (1, 2))]  # dynamic: given
     found = [value_of(data[-1]) for name in names if (data := dump.by_tensor(name))]
-    arrays = [each for each in found if isinstance(each, np.ndarray)]
+    arrays = [np.asarray(each, np.float64) for each in found if isinstance(each, np.ndarray)]
+    numbers = [number_of(node, name) for name in (_SCALE, _ZERO)]
+    arrays += [np.asarray(each, np.float64) for each in numbers if each is not None]
     if not arrays:
         return None
-    scale = arrays[0].astype(np.float64)
-    zero = arrays[1].astype(np.int64) if len(arrays) > 1 else np.zeros_like(scale, np.int64)
-    if scale.ndim == 1 and scale.size > 1:
-        axis = int(node.attributes.get(_AXIS, "1"))
-        shape = [1] * value.ndim
-        shape[axis] = -1
-        if value.shape[axis] != scale.size:
-            return None  # in blocks
-        scale, zero = scale.reshape(shape), zero.reshape(shape)
-    elif scale.size != 1:
-        return None
-    stands_for = (value.astype(np.int64) - zero) * scale
-    return _made(value, scale, zero, value.dtype, stands_for)
+    scale = arrays[0]
+    zero = arrays[1] if len(arrays) > 1 else np.zeros_like(scale)
+    axis = int(next((node.attributes[e] for e in _AXES if e in node.attributes), "1"))
+    if scale.size > 1 and (scale.ndim != 1 or value.shape[axis] != scale.size):
+        return None  # in blocks
+    scale, zero = _along(scale, zero, value, axis)
+    low, high = (number_of(node, name) for name in _ENDS)
+    ends = np.iinfo(value.dtype)
+    limits = (ends.min if low is None else low, ends.max if high is None else high)
+    return _made(value, scale, zero, limits, (value.astype(np.float64) - zero) * scale)
+
+
+def _along(scale: Array, zero: Array, value: Array, axis: int) -> tuple[Array, Array]:
+    """The scales and zero points of channels, so that they fit to the elements."""
+    if scale.size == 1:
+        return scale.reshape(()), zero.reshape(-1)[:1].reshape(())
+    shape = [1] * value.ndim
+    shape[axis] = -1
+    return scale.reshape(shape), np.broadcast_to(zero, scale.shape).reshape(shape)
 
 
 def _made(
-    codes: Array, scale: Array, zero: Array, kind: np.dtype[Any], stands_for: Array
+    codes: Array, scale: Array, zero: Array, ends: tuple[float, float], stands_for: Array
 ) -> QuantizedTensor:
-    ends = np.iinfo(kind)
-    share = float(np.mean((codes <= ends.min) | (codes >= ends.max)))
+    share = float(np.mean((codes <= ends[0]) | (codes >= ends[1])))
     return QuantizedTensor(scale, zero, float(stands_for.min()), float(stands_for.max()), share)
 
 

@@ -185,7 +185,8 @@ def test_quantized_tensors_are_numbers():
     assert describe(quantized()) == ("float32", (3,), 3)
     assert note(quantized()) == "dequantized qint8, scale 0.5, zero point 3"
     assert to_numpy(per_channel()).tolist() == [[0.0, 1.0], [0.5, 0.25]]
-    assert note(per_channel()) == "dequantized quint8, scales 0.25 to 0.5 along dimension 0"
+    told = "dequantized quint8, scales 0.5, 0.25, zero points 0, 1, along dimension 0"
+    assert note(per_channel()) == told
 
 
 @pytest.mark.parametrize("layout", SPARSE)

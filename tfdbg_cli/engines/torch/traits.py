@@ -117,6 +117,8 @@ TRAITS = EngineTraits(
             mul="mul multiply",
             square="square",
             cast="_to_copy to type_as",
+            quantize="quantized_decomposed.quantize_per_channel "
+            "quantized_decomposed.quantize_per_tensor",
             linear="addbmm addcmul addmm addmv addr baddbmm bilinear bmm chain_matmul conv1d "
             "conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution cumsum "
             "dot einsum ger inner kron linalg_multi_dot linalg_vecdot linear matmul mm mv outer "

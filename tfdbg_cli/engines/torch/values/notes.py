@@ -32,6 +32,8 @@ from tfdbg_cli.engines.torch.values.layouts import (
 __all__ = ["nested_note", "note", "wrapper_note"]
 
 _MOST_PARTS = 6
+# Scales of channels are listed up to so many.
+_MOST_SCALES = 64
 
 
 def note(tensor: torch.Tensor) -> str:
@@ -83,9 +85,12 @@ def _dtype_note(tensor: torch.Tensor) -> str:
 def _scales(tensor: torch.Tensor) -> str:
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         return f"scale {tensor.q_scale():g}, zero point {tensor.q_zero_point()}"
-    scales = tensor.q_per_channel_scales()
-    low, high = float(scales.min()), float(scales.max())
-    return f"scales {low:g} to {high:g} along dimension {tensor.q_per_channel_axis()}"
+    scales, zeros = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
+    place = f"along dimension {tensor.q_per_channel_axis()}"
+    if len(scales) > _MOST_SCALES:
+        return f"{len(scales)} scales, {float(scales.min()):g} to {float(scales.max()):g}, {place}"
+    listed = (", ".join(f"{float(each):.7g}" for each in part) for part in (scales, zeros))
+    return f"scales {{}}, zero points {{}}, {place}".format(*listed)
 
 
 def wrapper_note(tensor: torch.Tensor) -> str:
