@@ -104,8 +104,8 @@ class TestTorch:
             "(codes for -1.31 to 1.24, scale 0.01, zero point 3; 66.7 % of them at the ends)"
             in shown
         )
-        # In steps of 0.01 codes begin at -1.29: the first row lies below. With four bits steps of 0.1
-        # end at 0.5 and 0.4: one element of the second row lies above, and the third as a whole.
+        # In steps of 0.01 codes begin at -1.29: the first row lies below. With four bits, steps of
+        # 0.1 end at 0.5 and 0.4: one element of the second row lies above, and the whole third.
         assert "scales 0.01, 0.1, 0.1, zero points 1, 2, 3, along dimension 0)" in shown
         assert "scales 0.01 to 0.1, zero points 1 to 3; 33.3 % of them at the ends)" in shown
         assert "scales 0.01 to 0.1, zero points 1 to 3; 75.0 % of them at the ends)" in shown

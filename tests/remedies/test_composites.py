@@ -138,6 +138,26 @@ def test_the_program_goes_on_as_with_the_better_expression(name: str, tmp_path: 
         assert (tmp_path / "train.py").read_text() == (tmp_path / "changed.py").read_text()
 
 
+@pytest.mark.parametrize("more", ["", " + (e > 2).float().mean()"])
+def test_what_else_reads_the_parts_keeps_them(more: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    text = dedent(
+        """
+        import torch
+        w = torch.ones((), requires_grad=True)
+        for step in range(3):
+            e = torch.exp(torch.arange(4.0) * w * (60 if step == 1 else 1))
+            loss = torch.log(e.sum(-1))
+            (loss + w).backward()
+        """
+    )
+    (tmp_path / "train.py").write_text(text.replace("e.sum(-1))", f"e.sum(-1)){more}"))
+    flags = ("-c", "config set level values", "-c", "run -f", "-c", "fix")
+    out = debugger_in(tmp_path, "--batch", *flags, "train.py").stdout
+    assert "It began in [exp]" in out
+    assert ("logsumexp in place of" in out) == (not more)
+
+
 def _rows(out: str) -> list[list[float]]:
     rows = re.findall(r"^\d(?: (?:-?[\d.]\S*|-?inf|nan)){3}$", out, re.MULTILINE)
     return [[float(x) for x in row.split()] for row in rows]

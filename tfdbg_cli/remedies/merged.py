@@ -131,6 +131,10 @@ def log_sum_exp(situation: Situation) -> Iterator[Candidate]:
     given = [situation.value(each.inputs[0]).astype(np.float64) for each in exps]
     if log is None or len({x.shape for x in given}) != 1:
         return
+    if not all(situation.is_read_by(each, total) for each in exps):
+        return  # what else reads exp would get another result
+    if not situation.is_read_by(total, log):
+        return
     name = "logsumexp" if len(exps) == 1 else "logaddexp"
     top = given[0].max(-1, keepdims=True) if len(exps) == 1 else np.maximum(*given)
     top = np.where(np.isfinite(top), top, 0)

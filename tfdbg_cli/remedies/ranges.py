@@ -17,6 +17,10 @@ from tfdbg_cli.tensors.numeric import has_nonfinite
 __all__ = ["hypot", "near_one", "norms_kept", "scaled_before_product", "wider"]
 
 
+# So many views are looked through.
+_MOST_VIEWS = 20
+
+
 def wider(situation: Situation) -> Iterator[Candidate]:
     """The op, and what follows as long as it needs that, in a dtype of more range.
 
@@ -82,7 +86,10 @@ def scaled_before_product(situation: Situation) -> Iterator[Candidate]:
     if situation.meaning != "linear" or len(situation.node.inputs) != 2:
         return
     node, between = situation.node, [situation.node.name]
-    while views := [each for each in situation.readers(node) if situation.hands_on(each)]:
+    for _ in range(_MOST_VIEWS):
+        views = [each for each in situation.readers(node) if situation.hands_on(each)]
+        if not views:
+            break
         node = views[0]
         between.append(node.name)
     for scaling in situation.readers(node):
@@ -92,7 +99,7 @@ def scaled_before_product(situation: Situation) -> Iterator[Candidate]:
         if not number or (what == "div" and place):
             continue
         factor = 1 / number if what == "div" else number
-        if abs(factor) < 1:
+        if abs(factor) < 1 and situation.is_read_by(situation.node, scaling):
             text = f"x / {number:.6g}" if what == "div" else f"x * {number:.6g}"
             yield Candidate(
                 f"{text} before {situation.node.op_type}, in place of after it",

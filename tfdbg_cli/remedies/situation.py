@@ -70,6 +70,15 @@ class Situation(NamedTuple):
         edges = self.graph.recipients(node.name, control=False)
         return [self.graph.nodes[each.node] for each in edges]
 
+    def is_read_by(self, node: Node, reader: Node) -> bool:
+        """Whether the forward pass reads a node in no other place than one, but for views."""
+        for each in self.readers(node):
+            if each is reader or later_phase(self.graph.nodes, each.name):
+                continue
+            if not (self.hands_on(each) and self.is_read_by(each, reader)):
+                return False
+        return True
+
     def hands_on(self, node: Node) -> bool:
         """Whether a node only hands numbers on: a view, a reshape."""
         return VIEW in node.attributes or self.computes(node.op_type) == "same"
