@@ -41,7 +41,7 @@ class RunCosts:
         self.seconds: dict[str, list[float]] = {FULL: [], RECORDS: [], MODULES: []}
         self.is_large = False
         self.refusal = ""
-        self.excused: set[str] = set()
+        self.excused: set[Any] = set()
         self.is_bare = False
 
     def ratio(self, level: str, other: str = MODULES) -> float | None:

@@ -112,6 +112,15 @@ class Words:
         words = {PARAMETER: "gradient", UPDATED: "new value", WEIGHT: "earlier value"}
         return f"{words[kind]} of {owner}"
 
+    def key(self, event: Event, slot: int) -> tuple[str, int]:
+        """Likewise, apart from what is called the same in another model."""
+        thing = event.thing
+        chain = thing.chain if event.kind == INPUT else ()
+        if event.kind in (OUTPUT, GRADIENT):
+            chain = _chain(thing)
+        owner = chain[-1] if chain else None if event.kind == NODE else thing
+        return self.describe(event, slot), id(owner)
+
     def label(self, chain: Sequence[torch.nn.Module]) -> str:
         """The last of some modules, whose calls led to each other, by its path, or its class."""
         caller = None

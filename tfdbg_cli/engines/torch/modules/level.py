@@ -92,7 +92,7 @@ class ModulesLevel(TorchLevel):
         names: Names,
         parameters: Callable[[], Iterable[torch.Tensor]],
         aside: Aside,
-        excused: set[str],
+        excused: set[Any],
         spares: list[FullLevel],
         facts: FactsOf,
         stale: Stale,
@@ -470,7 +470,7 @@ class ModulesLevel(TorchLevel):
         known = set(self._found)
         outside = self._outside.so_far() if self._outside.recorder.op_count else None
         found = [item for item in self._checks.bad(outside) if item not in known]
-        found = [item for item in found if self._words.describe(*item) not in self._excused]
+        found = [item for item in found if self._words.key(*item) not in self._excused]
         self._found += found
         if not found or any(replay.passed for replay in self._search.replays):
             return
@@ -549,7 +549,7 @@ class ModulesLevel(TorchLevel):
                     self.refusal = self._search.refusals[0]
             else:
                 # What was seen is there, but not what the filter is about.
-                self._excused.update(self._words.describe(*item) for item in self._found)
+                self._excused.update(self._words.key(*item) for item in self._found)
                 capture.make_dump = lambda: dump
         else:
             is_hit = False
