@@ -194,6 +194,8 @@ def test_arrays_that_keras_is_given(both):
     needs_keras_3(text)
     done = both.same(both.write(text), "run -f origin_of_nonfinite", "lt", "run -t 100")
     assert listed(done.out)[0] == "pipeline/TensorDataset"
+    assert "it came in from outside (pipeline/TensorDataset:0, row 9)" in done.out
+    assert "Tried: without row " in done.out
 
 
 def test_functions_that_cannot_be_called_again_are_named(both):
