@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+
 import numpy as np
 import torch
 from torch_kit import capture
