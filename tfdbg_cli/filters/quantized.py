@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
+from tfdbg_cli.common.node_words import ARGUMENT
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.filters.cause_patterns import number_of
 from tfdbg_cli.filters.lineage import TensorLineage, value_of
@@ -19,8 +20,9 @@ _NOTE = re.compile(
     r"dequantized q(u?int\d+), scales? (.+), zero points? (.+?)(?:, along dimension (\d+))?$"
 )
 # Attributes, of ONNX's ops and of PyTorch's.
-_AXES = ("axis", "_arg_axis")
-_SCALE, _ZERO, _ENDS = "_arg_scale", "_arg_zero_point", ("_arg_quant_min", "_arg_quant_max")
+_AXES = ("axis", f"{ARGUMENT}axis")
+_SCALE, _ZERO = f"{ARGUMENT}scale", f"{ARGUMENT}zero_point"
+_ENDS = (f"{ARGUMENT}quant_min", f"{ARGUMENT}quant_max")
 _SHARE = Share(0.01)
 
 
