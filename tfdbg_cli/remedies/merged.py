@@ -95,16 +95,13 @@ def is_softmax(situation: Situation) -> bool:
     Args:
         situation: of the exponential.
     """
-    made, nodes = f"{situation.node.name}:0", situation.graph.nodes
     total = _sum_of(situation)
-    for quotient in situation.readers(situation.node):
-        if situation.computes(quotient.op_type) == "div" and quotient.inputs[0] == made:
-            divisor = nodes.get(node_name_of(quotient.inputs[1]))
-            while divisor is not None and situation.computes(divisor.op_type) == "same":
-                divisor = nodes.get(node_name_of(divisor.inputs[0]))
-            if divisor is not None and divisor is total:
-                return True
-    return False
+    return any(
+        situation.computes(each.op_type) == "div"
+        and each.inputs[0] == f"{situation.node.name}:0"
+        and total in situation.makers(each)[1:]
+        for each in situation.readers(situation.node)
+    )
 
 
 def log_sum_exp(situation: Situation) -> Iterator[Candidate]:
