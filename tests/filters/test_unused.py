@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from examples_kit import needs
 from program_server import shared
 
 # In each, the gradient of `idle` is 0 in all runs but every fifth, that of `used` never is.
@@ -65,6 +66,7 @@ with tf.Session() as session:
         session.run(train, {x: np.random.rand(8, 4), factor: 0.0 if run % 5 else 1.0})
 """
 _PROGRAMS = {"torch": _TORCH, "tensorflow": _TENSORFLOW, "jax": _JAX, "numpy": _NUMPY}
+_ENGINES = [pytest.param(each, marks=needs(each)) for each in _PROGRAMS]
 
 
 def _debugged(engine, tmp_path, *commands):
@@ -74,7 +76,7 @@ def _debugged(engine, tmp_path, *commands):
     return shared(engine).debugged("--batch", *words, program)
 
 
-@pytest.mark.parametrize("engine", _PROGRAMS)
+@pytest.mark.parametrize("engine", _ENGINES)
 def test_a_gradient_that_is_0_in_several_runs_passes(engine, tmp_path):
     done = _debugged(engine, tmp_path, "run -f unused:3")
     told = re.search(r"^Why: +(.*) was exactly 0 in each of the last 3 runs, since", done.out, re.M)
@@ -84,25 +86,28 @@ def test_a_gradient_that_is_0_in_several_runs_passes(engine, tmp_path):
     assert "used.weight" not in done.out
 
 
-@pytest.mark.parametrize("engine", _PROGRAMS)
+@pytest.mark.parametrize("engine", _ENGINES)
 def test_four_runs_are_no_five(engine, tmp_path):
     done = _debugged(engine, tmp_path, "run -f unused:5")
     assert "no tensor passed unused:5" in done.err, done.out + done.err
 
 
-def test_what_was_not_waited_for_does_not_count(tmp_path):
-    done = _debugged("torch", tmp_path, "run -t 5", "lt -f unused:2")
+@pytest.mark.parametrize("engine", _ENGINES[:1])
+def test_what_was_not_waited_for_does_not_count(engine, tmp_path):
+    done = _debugged(engine, tmp_path, "run -t 5", "lt -f unused:2")
     assert '0 dumped tensor(s) passing filter "unused:2"' in done.out, done.out
 
 
-def test_a_check_of_several_filters_counts_runs(tmp_path):
+@pytest.mark.parametrize("engine", _ENGINES[:1])
+def test_a_check_of_several_filters_counts_runs(engine, tmp_path):
     program = tmp_path / "program.py"
-    program.write_text(_TORCH)
-    done = shared("torch").debugged("--check", "constant,unused:3", program)
+    program.write_text(_PROGRAMS[engine])
+    done = shared(engine).debugged("--check", "constant,unused:3", program)
     assert done.status == 3, done.out + done.err
     assert "was exactly 0 in each of the last 3 runs, since run 2" in done.err
 
 
-def test_a_number_of_runs_is_asked_for(tmp_path):
-    done = _debugged("torch", tmp_path, "run -f unused:0")
+@pytest.mark.parametrize("engine", _ENGINES[:1])
+def test_a_number_of_runs_is_asked_for(engine, tmp_path):
+    done = _debugged(engine, tmp_path, "run -f unused:0")
     assert "A number of runs is a whole number from 1 to 200." in done.err
