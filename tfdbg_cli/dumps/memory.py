@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.common.errors import one_line
@@ -93,6 +93,10 @@ class MemoryDump(Dump):
     def added(self) -> Sequence[Datum]:
         """The tensors in the order in which they were added. Cheap."""
         return self._added
+
+    def arrays(self) -> Iterator[tuple[str, Any]]:
+        """The names and values of the tensors that have memory of their own."""
+        return ((each.tensor_name, each.get_tensor()) for each in self.data() if not each.is_view)
 
     def _make_data(self) -> list[Datum]:
         with self._making:

@@ -97,7 +97,7 @@ def _growth(context: Context, arguments: argparse.Namespace) -> Result:
         return TextDocument(
             [
                 line("No magnitudes were measured."),
-                line(("PyTorch: they are while run -f waits (growth -h).", "dim")),
+                line(("They are while run -f waits: growth -h says which, and when.", "dim")),
             ]
         )
     shown = chosen_columns(arguments.columns, [*_KEYS])
@@ -177,13 +177,21 @@ GROWTH = Command(
         ("growth -n gradient", "gradients only"),
     ),
     details=(
-        "PyTorch: while run -f waits for a nan or an infinity, the largest magnitudes of what "
-        f"modules return and of gradients are kept for the last {KEPT_RUNS} measured runs, those "
-        "of parameters before clipping and with the factor of a gradient scaler. On a CPU one run "
+        "While run -f waits, the largest magnitudes of tensors are kept for the last "
+        f"{KEPT_RUNS} measured runs.\n\n"
+        "PyTorch, waiting for a nan or an infinity: what modules return, and gradients, those of "
+        "parameters before clipping and with the factor of a gradient scaler. On a CPU one run "
         "in four is measured (at the levels ops and values one in eight), and the next one if an "
         "output has grown by half; on a GPU each run at the level modules, and none at the levels "
         "ops and values. At the level modules gradients of outputs are measured, too, but no "
         "tensor that the check of another one covers.\n\n"
+        "Other frameworks: what a run has in memory at its end. In sessions (TensorFlow 1, the "
+        "NumPy engine) and of TensorFlow 2's eager ops that is every tensor; of a compiled "
+        "function (tf.function, JAX) what it gets and returns, and its variables; of an ONNX "
+        "model its inputs and outputs; of MLX every tensor at the level values. The first four "
+        "runs are measured, then one in sixteen, the next one if something is larger by half than "
+        "ever before, and the run of the stop; fewer where that would take more than 1 % of the "
+        "time.\n\n"
         "Grown is the last finite magnitude as a multiple of the lowest one before it, and "
         "doubling the number of runs in which it has doubled since, on average. The curve is "
         "logarithmic; plot with a name of this list draws it."

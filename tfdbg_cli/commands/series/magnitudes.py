@@ -103,7 +103,8 @@ def nearest(
 
     That is what its own module returns (in a backward pass: the gradient of that, or of a parameter
     of the module), else the same of the ops before it, else of the modules around it. Of a
-    parameter it is the gradient; of what comes in, the same of the ops that read it.
+    parameter it is the gradient; of what comes in, the same of the ops that read it. Where tensors
+    are measured by their own names, it is the one it was computed from that has grown most.
 
     Args:
         dump: of the run.
@@ -124,14 +125,17 @@ def nearest(
                 return max(found, key=lambda each: _factor(known[each]))
         return None
 
-    for each in known:
-        # It was measured itself, or it is a parameter.
-        if each.name in (begin.tensor_name, f"gradient of {begin.node_name}"):
-            return each
+    info = dump.run_info()
+    results = info.outputs if info is not None else {}
+    tensors = {results.get(each.name, each.name): each for each in known}
+    for name in (begin.tensor_name, f"gradient of {begin.node_name}"):
+        if name in tensors:  # it was measured itself, or it is a parameter
+            return tensors[name]
     waiting, seen = [begin.node_name], {begin.node_name}
     start = graph.nodes.get(begin.node_name)
     if start is not None and not start.inputs:  # it comes in: what reads it is the nearest
         waiting += [edge.node for edge in graph.recipients(start.name, control=False)]
+    given: list[MeasuredTensor] = []
     for name in waiting:  # grows on the way: the nearest come first
         node = graph.nodes.get(name)
         if node is None:
@@ -141,10 +145,15 @@ def nearest(
         if found is not None:
             return found
         for tensor in node.inputs:
+            if tensor in tensors:
+                given.append(tensors[tensor])
+                continue
             giver = node_name_of(tensor)
             if giver not in seen and len(seen) < _MOST_NODES:
                 seen.add(giver)
                 waiting.append(giver)
+    if given:
+        return max(given, key=lambda each: _factor(known[each]))
     path = _module_of(graph.nodes.get(begin.node_name))
     while path:
         path = path.rpartition(".")[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -83,6 +83,8 @@ class Capture:
             The program's own value stays as it is. Raises `CannotRedo`. ``None``: the program has
             the values already, or the run returns none.
         is_replaced: ``value`` is another one than the run has computed: the user wants it so.
+        held: gives what of the run is in memory anyway: tensors' names and arrays, before the
+            program goes on. ``None``: nothing is, or the engine measures tensors itself.
     """
 
     value: Any
@@ -98,6 +100,7 @@ class Capture:
     make_dump: Callable[[], MemoryDump] | None = None
     replaced: Callable[[Any, NewValues], Any] | None = None
     is_replaced: bool = False
+    held: Callable[[], Iterable[tuple[str, Any]]] | None = None
 
     @property
     def may_replace(self) -> bool:

@@ -229,7 +229,7 @@ class NumpyEngine(SessionEngine):
 def _captured(run: Callable[[], Any], dump: MemoryDump) -> Capture:
     """Do a run; its outcome with the dump that it fills."""
     try:
-        return Capture(run(), dump)
+        return Capture(run(), dump, held=dump.arrays)
     except OpError as error:
         return Capture(None, dump, error)
 

@@ -6,7 +6,7 @@ import functools
 import re
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tfdbg_cli.common.errors import UserError, one_line
@@ -202,11 +202,15 @@ class OnnxAdapter(SessionAdapter):
         outputs: Mapping[str, Any] = {}
         try:
             outputs = request.outputs(value) if error is None else {}
+            held = functools.partial(self._held, request, outputs)
             if error is None and self._nothing_bad(request, watch, outputs):
                 make = functools.partial(self._dump, request, watch, stack, outputs, None)
                 only = "the outputs" if self._setting("level") in _OUTPUTS else ""
-                return Capture(value, None, filter_passed=False, only=only, make_dump=make)
+                return Capture(
+                    value, None, filter_passed=False, only=only, make_dump=make, held=held
+                )
             capture = Capture(value, self._dump(request, watch, stack, outputs, error), error)
+            capture.held = held
             model = self.model()
             if model is not None and request.gives_arrays:
                 capture.replaced = functools.partial(request.replaced, model.tensors)
@@ -217,6 +221,14 @@ class OnnxAdapter(SessionAdapter):
                 self._has_told = True
                 tell(f"a run of ONNX Runtime couldn't be looked at: {one_line(ours)}")
             return Capture(value, MemoryDump(Graph(())), error)
+
+    def _held(self, request: Request, outputs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """What the run got and gives; see `Capture.held`."""
+        model = self.model()
+        found = request.found or {}
+        for name, value in (*request.feeds.items(), *found.items(), *outputs.items()):
+            tensor = model.tensors.get(name, "") if model is not None else ""
+            yield tensor or name, as_value(value)
 
     def _by_twin(self, request: Request, watch: Watch) -> list[Any] | None:
         """What the program gets of a twin that is to stand for its session; ``None``: of that.
@@ -277,6 +289,7 @@ class OnnxAdapter(SessionAdapter):
                 found = twin.run(request.feeds, names, request.options, lambda value: value)
                 if is_compared:
                     self._sameness.compare(request, outputs, found)
+                request.found = found
             return self._is_clean(found, watch)
         return False
 

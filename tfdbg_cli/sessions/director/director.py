@@ -33,6 +33,7 @@ from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.debugger.last_run import LastRun
 from tfdbg_cli.sessions.director.first_screens import FirstScreens
 from tfdbg_cli.sessions.director.following import NumberFollower
+from tfdbg_cli.sessions.director.magnitudes import MagnitudeSampler
 from tfdbg_cli.sessions.director.program_host import ProgramHost
 from tfdbg_cli.sessions.director.runs import Decision, StartedRun
 from tfdbg_cli.sessions.director.stepping import RunWalk, stop_in
@@ -64,6 +65,7 @@ class RunDirector(ProgramHost):
         self._states = States()
         self._rank_run = ""  # what the ranks call the run that was started last
         self._first_screens = FirstScreens(debugger)
+        self._magnitudes = MagnitudeSampler(debugger.tracks)
         self._following = NumberFollower(debugger.tracks, self._followed_run)
 
     # The start of a run.
@@ -222,37 +224,23 @@ class RunDirector(ProgramHost):
 
     def end(self, decision: Decision, capture: Capture, error: RunError | None) -> None:
         """Stop at the run that the choice is about, and at every run that failed."""
-        self.end_run(decision.run.number, decision.action, capture, error)
-
-    def end_run(self, number: int, action: str, capture: Capture, error: RunError | None) -> None:
-        """The same, of a run of which only this is known.
-
-        Args:
-            number: of the run.
-            action: what was done with it.
-            capture: what came of it.
-            error: its error in plain words.
-
-        Raises:
-            SystemExit: the user ended the program.
-        """
         debugger = self.debugger
         with debugger.lock:
             if debugger.is_detached:
                 return
             if debugger.last_run is not None and not debugger.waiting.is_interrupted:
-                self._keep(debugger.last_run, number, capture, error)
+                self._keep(debugger.last_run, decision.run.number, capture, error)
                 return
             choice = debugger.choice
             failed = error is not None
-            is_plain = action == RunAction.NON_DEBUG_RUN
+            is_plain = decision.action == RunAction.NON_DEBUG_RUN
             if not failed and (is_plain or choice is None):
                 return
-            is_profile = action == RunAction.PROFILE_RUN
+            is_profile = decision.action == RunAction.PROFILE_RUN
             dump: Dump | None = capture.dump
-            initial, role = self._first_screens.of(choice, action, capture, error)
+            initial, role = self._first_screen(decision, choice, capture, error)
             is_numbered = debugger.ranks.is_joined or (choice is not None and choice.keeps)
-            debugger.store.number = number if is_numbered else 0
+            debugger.store.number = decision.run.number if is_numbered else 0
             is_passing = not failed and initial.startswith(("lt -f", "why -f", "compare "))
             verdict = Verdict(bool(initial), is_passing, error)
             agreed = debugger.ranks.agree(self._rank_run, verdict)
@@ -287,10 +275,23 @@ class RunDirector(ProgramHost):
                 return
             info = dump.run_info() if dump is not None else None
             if info is None:
-                info = RunInfo(call_count=number, error=error)
+                info = RunInfo(call_count=decision.run.number, error=error)
             context = self._context("profile" if is_profile else "run-end", info, dump)
             context.replace = capture.replace if capture.may_replace else None
             self._stop_at_end(context, initial, role, agreed)
+
+    def _first_screen(
+        self,
+        decision: Decision,
+        choice: RunChoice | None,
+        capture: Capture,
+        error: RunError | None,
+    ) -> tuple[str, str]:
+        """See `FirstScreens.of`; the magnitudes of a run that was waited for are kept."""
+        screen = self._first_screens.of(choice, decision.action, capture, error)
+        if choice is not None and choice.filter_name and error is None:
+            self._magnitudes.see(decision.run, capture, is_stop=bool(screen[0]))
+        return screen
 
     def _pass_by(self, choice: RunChoice | None, capture: Capture) -> None:
         """There is no stop at a run; under ``run -k`` it is kept."""

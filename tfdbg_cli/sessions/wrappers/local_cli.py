@@ -5,14 +5,14 @@ from __future__ import annotations
 import atexit
 from typing import Any
 
-from tfdbg_cli.dumps.dump import Predicate
+from tfdbg_cli.dumps.dump import Predicate, RunInfo
 from tfdbg_cli.dumps.remote.systems import is_remote
 from tfdbg_cli.engines.base import Capture, ProgramAdapter, RunCall
 from tfdbg_cli.engines.registry import engine_for
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.debugger.storage import check_dump_root
 from tfdbg_cli.sessions.director.director import RunDirector
-from tfdbg_cli.sessions.director.runs import StartedRun
+from tfdbg_cli.sessions.director.runs import Decision, StartedRun
 from tfdbg_cli.sessions.wrappers.framework import (
     BaseDebugWrapperSession,
     OnRunEndRequest,
@@ -111,9 +111,9 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
 
     def on_run_end(self, request: OnRunEndRequest) -> OnRunEndResponse:
         """Stop at the run that the choice is about, and at every run that failed."""
-        self.director.end_run(
-            self.run_call_count, request.performed_action, request.capture, request.error
-        )
+        run = StartedRun(self.run_call_count, RunInfo)
+        decision = Decision(run, request.performed_action)
+        self.director.end(decision, request.capture, request.error)
         return OnRunEndResponse()
 
     def invoke_node_stepper(

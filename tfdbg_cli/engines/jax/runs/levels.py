@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -322,6 +322,7 @@ class ReplayLevel(CaptureLevel):
 
     def finish(self, error: BaseException | None) -> Capture:
         capture = super().finish(error)
+        capture.held = self._held
         made = self.make_dump()
         capture.dump = self.stepped or made
         if self.replayed is not None and (titles := self._otherwise(self.replayed)):
@@ -363,6 +364,16 @@ class ReplayLevel(CaptureLevel):
             found = new(name) if name else None
             made.append(array if found is None else array_like(name, found, array))
         return call.rebuild(made)
+
+    def _held(self) -> Iterator[tuple[str, Any]]:
+        """What calls got and have returned; see `Capture.held`."""
+        for call in self.calls:
+            for leaf in call.named():
+                if is_floating(leaf.value):
+                    yield f"{node_name(leaf.path)}:0", as_array(leaf.value)
+            for path, value in zip(call.output_paths, call.outputs, strict=True):
+                if is_floating(value):
+                    yield f"result{path}", as_array(value)
 
     def make_dump(self) -> MemoryDump:
         """Do the calls again."""
@@ -434,7 +445,14 @@ class OutputsLevel(ReplayLevel):
             return capture
         CaptureLevel.finish(self, error)
         only = f"the {OUTPUTS}" if self.level == OUTPUTS else ""
-        return Capture(None, None, filter_passed=False, only=only, make_dump=self.make_dump)
+        return Capture(
+            None,
+            None,
+            filter_passed=False,
+            only=only,
+            make_dump=self.make_dump,
+            held=self._held,
+        )
 
     def is_fine(self) -> bool:
         """Whether nothing bad is known of."""

@@ -333,6 +333,7 @@ class OpRecorder(CaptureLevel):
         capture = super().finish(error)
         capture.progress_text = f"none of {self._count} ops"
         self.is_large = self._holder.spilled_bytes > 0
+        capture.held = self.dump.arrays
         if self._holder.problem:
             self.dump.warnings.append(self._holder.problem)
         if self._is_checked and error is None and not self._has_bad:

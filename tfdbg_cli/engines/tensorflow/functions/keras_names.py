@@ -6,7 +6,7 @@ import functools
 import itertools
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tensorflow.python.eager import context
@@ -17,6 +17,8 @@ from tfdbg_cli.engines.kit.patching.patches import PatchSet
 
 __all__ = ["KerasNames"]
 
+# Different runs whose tensors' names are remembered.
+_MOST_RUNS = 16
 _KERAS = "keras.src.backend.tensorflow.core"
 
 
@@ -30,6 +32,7 @@ class KerasNames:
         self._is_seen = False
         # Identity of a handle -> it, and what its variable is called.
         self._handles: dict[int, tuple[weakref.ref[Any], str]] = {}
+        self._runs: dict[Any, Sequence[str]] = {}
 
     def see(self, patches: PatchSet) -> None:
         """Look at the scopes from now on, if Keras is there."""
@@ -70,6 +73,19 @@ class KerasNames:
             name = str(variable.name).partition(":")[0]
             gone = weakref.ref(handle, lambda _: self._handles.pop(key, None))
             self._handles[key] = gone, name
+
+    def of_run(self, key: Hashable, make: Callable[[], Sequence[str]]) -> Sequence[str]:
+        """The names of a run's tensors, which are those of the last run that was like it.
+
+        Args:
+            key: what the run has done.
+            make: makes them.
+        """
+        found = self._runs.pop(key, None)
+        found = self._runs[key] = make() if found is None else found
+        if len(self._runs) > _MOST_RUNS:
+            del self._runs[next(iter(self._runs))]
+        return found
 
     def op_name(self, graph: Any, name: str) -> str:
         """What to call an op of a graph: with layers as they are called, wherever they are used."""

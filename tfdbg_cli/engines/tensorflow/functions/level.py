@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tensorflow.python.framework import errors
@@ -25,7 +25,6 @@ from tfdbg_cli.engines.tensorflow.functions.describing import (
     GRADIENT,
     Call,
     DescribedCall,
-    Event,
     Op,
     RunDescriber,
 )
@@ -39,10 +38,10 @@ from tfdbg_cli.engines.tensorflow.functions.ops import (
 )
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.replicas import is_replica
-from tfdbg_cli.engines.tensorflow.functions.slots import Slots, is_bad
+from tfdbg_cli.engines.tensorflow.functions.slots import Slot, Slots, is_bad
 from tfdbg_cli.engines.tensorflow.functions.stepping.replacing import replace_results
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
-from tfdbg_cli.engines.tensorflow.functions.variables import redo_reads
+from tfdbg_cli.engines.tensorflow.functions.variables import redo_reads, variable_values
 from tfdbg_cli.engines.tensorflow.shared.redo import redo_of
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
@@ -82,7 +81,7 @@ class ValuesLevel(CaptureLevel):
         self._deafen: Callable[[], None] | None = None
         self._thread = threading.get_ident()
         self._matcher, self._clock = WatchMatcher(watch), Clock()
-        self._events: list[Event] = []
+        self._events: list[Op | Call] = []
         self._is_ahead, self._bytes_ahead = False, 0
         self._backward = 0  # tapes that compute gradients, one within another
         self._begins_at = 0  # so many events came before the run
@@ -277,7 +276,7 @@ class ValuesLevel(CaptureLevel):
         capture = super().finish(error)
         self._events = used(self._events, self._begins_at)
         capture.gap = self.gap
-        capture.replaced = self._replaced
+        capture.replaced, capture.held = self._replaced, self._held
         if sum(isinstance(event, Call) for event in self._events) == 1:
             capture.value = self.returning
         if self.stepped is not None:
@@ -315,6 +314,29 @@ class ValuesLevel(CaptureLevel):
                     call.known.excused |= news
                 capture.dump, capture.make_dump = None, lambda: self._dump
         return capture
+
+    def _held(self) -> Iterator[tuple[str, Any]]:
+        """What ops and calls were given and have made, and the variables; see `Capture.held`."""
+        tensors = [each for event in self._events for each in (*event.inputs, *event.outputs)]
+        # To name them takes longer than to read them, and mostly a run is like the last one.
+        key = tuple(e.name if isinstance(e, Op) else e.twin.name for e in self._events)
+        names = self._names.of_run(key, lambda: self._names_of(tensors))
+        handles = {}
+        for name, tensor in zip(names, tensors, strict=False):
+            held = tensor.tensor if isinstance(tensor, Slot) else tensor
+            if name and held is not None:
+                if holdable(held.dtype):
+                    yield name, held.numpy()
+                else:
+                    handles[name] = held
+        for name, value in variable_values(handles).items():
+            yield name, value.numpy()
+
+    def _names_of(self, tensors: Sequence[Any]) -> Sequence[str]:
+        """The names of tensors, each where it comes first; empty: it has none, or came before."""
+        describer = RunDescriber(self._inputs, self._matcher, self._names, has_values=False)
+        names = describer.describe(self._events)[2]
+        return [names.pop(id(tensor), "") for tensor in tensors]
 
     def _replaced(self, value: Any, new: NewValues) -> Any:
         """See `Capture.replaced`."""

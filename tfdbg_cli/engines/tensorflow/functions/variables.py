@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from tensorflow.core.framework import types_pb2
-from tensorflow.python.framework import op_def_registry
+from tensorflow.python.eager import context
+from tensorflow.python.framework import errors, op_def_registry
+from tensorflow.python.ops import gen_resource_variable_ops
 
 from tfdbg_cli.dumps.dump import CannotRedo, Dump, Redo
+from tfdbg_cli.engines.tensorflow.functions.private import stop_recording, variable_kind
 
-__all__ = ["WrittenVariables", "is_writing", "redo_reads", "written_value"]
+__all__ = [
+    "WrittenVariables",
+    "is_writing",
+    "quietly",
+    "redo_reads",
+    "variable_values",
+    "written_value",
+]
+
+_Key = TypeVar("_Key")
 
 _ASSIGN, _READ = "AssignVariableOp", "ReadVariableOp"
 _SIGNS = {"AssignAddVariableOp": 1, "AssignSubVariableOp": -1}
@@ -70,6 +83,29 @@ def redo_reads(dump: Dump, redo: Redo) -> Redo:
         return [written_value(writers[0].op_type, given[0], given[1:])]
 
     return again
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Ops of ours: executed at once, and no part of what tapes record."""
+    with context.eager_mode(), stop_recording():
+        yield
+
+
+def variable_values(handles: Mapping[_Key, Any]) -> dict[_Key, Any]:
+    """What variables hold now, those that hold something.
+
+    Args:
+        handles: by any keys. Those of something else than variables are left out.
+    """
+    found = {}
+    with quietly():
+        for key, handle in handles.items():
+            kind = variable_kind(handle)
+            if kind is not None:
+                with contextlib.suppress(errors.FailedPreconditionError):  # it was never written
+                    found[key] = gen_resource_variable_ops.read_variable_op(handle, kind[0])
+    return found
 
 
 class WrittenVariables:

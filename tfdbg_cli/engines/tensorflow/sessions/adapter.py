@@ -191,6 +191,7 @@ class TensorFlowAdapter(SessionAdapter):
                 dump,
                 error,
                 late=late,
+                held=dump.arrays,
                 replaced=functools.partial(replaced_fetches, self.session.graph, fetches),
             )
             if is_finite:

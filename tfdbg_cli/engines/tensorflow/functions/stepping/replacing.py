@@ -12,8 +12,8 @@ from tfdbg_cli.dumps.dump import CannotRedo, Dump, NewValues, variable_before
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.engines.kit.fitting import stands_for
 from tfdbg_cli.engines.tensorflow.functions.describing import DescribedCall
-from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables, quietly
-from tfdbg_cli.engines.tensorflow.functions.variables import is_writing, written_value
+from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables
+from tfdbg_cli.engines.tensorflow.functions.variables import is_writing, quietly, written_value
 
 __all__ = ["replace_results"]
 

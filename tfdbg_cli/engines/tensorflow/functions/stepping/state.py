@@ -6,21 +6,14 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tensorflow.python.eager import context
 from tensorflow.python.framework import ops as framework_ops
 from tensorflow.python.ops import gen_resource_variable_ops as ops
 from tensorflow.python.ops import resource_variable_ops
 
-from tfdbg_cli.engines.tensorflow.functions.private import stop_recording, variable_kind
+from tfdbg_cli.engines.tensorflow.functions.private import variable_kind
+from tfdbg_cli.engines.tensorflow.functions.variables import quietly, variable_values
 
-__all__ = ["CallVariables", "quietly"]
-
-
-@contextlib.contextmanager
-def quietly() -> Iterator[None]:
-    """Ops of ours: executed at once, and no part of what tapes record."""
-    with context.eager_mode(), stop_recording():
-        yield
+__all__ = ["CallVariables"]
 
 
 class CallVariables:
@@ -47,19 +40,7 @@ class CallVariables:
 
     def read(self, variables: Any) -> dict[int, Any]:
         """The values of variables now, of those that have one."""
-        return self._read({at: self._kinds[at][0] for at in variables})
-
-    def read_others(self, handles: Mapping[int, Any]) -> dict[int, Any]:
-        """The values of those that stand for them: see `others`."""
-        return self._read(handles)
-
-    def _read(self, handles: Mapping[int, Any]) -> dict[int, Any]:
-        found = {}
-        with quietly():
-            for at, handle in handles.items():
-                if bool(ops.var_is_initialized_op(handle)):
-                    found[at] = ops.read_variable_op(handle, self._kinds[at][1])
-        return found
+        return variable_values({at: self._kinds[at][0] for at in variables})
 
     def write(self, values: Mapping[int, Any]) -> None:
         """Set variables."""

@@ -21,7 +21,8 @@ from tfdbg_cli.engines.tensorflow.functions.private import call_by_name, reword
 from tfdbg_cli.engines.tensorflow.functions.stepping.layout import CallLayout
 from tfdbg_cli.engines.tensorflow.functions.stepping.records import by_node
 from tfdbg_cli.engines.tensorflow.functions.stepping.replay import Edge, Replay, make_replay
-from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables, quietly
+from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables
+from tfdbg_cli.engines.tensorflow.functions.variables import quietly, variable_values
 
 __all__ = ["Change", "MadeCall", "World", "Worlds", "tensor_of"]
 
@@ -161,7 +162,7 @@ class Worlds:
                 reword(raised, plain_text)
                 error = raised
                 failed_at = layout.index_of(failing_node(raised))
-            outcome = call.variables.read_others(handles)
+            outcome = variable_values(handles)
             seen = list(values_of(twin.layout, made[plain:], every)) if error is None else []
         if error is not None:
             seen = self._before(replay, every, failed_at)
