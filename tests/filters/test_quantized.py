@@ -18,6 +18,10 @@ with tfdbg_cli.run():
     codes = torch.ops.quantized_decomposed.quantize_per_channel(
         x, scales, zeros, 0, -8, 7, torch.int8
     )
+    # One element of each of the last 100 channels is clipped.
+    many = torch.tensor([1.0] * 100 + [0.01] * 100), torch.arange(200) % 5 + 1
+    wide = torch.stack([torch.arange(4.0)] * 200)
+    channels = torch.quantize_per_channel(wide, *many, 0, torch.quint8)
 """
 
 
@@ -96,6 +100,7 @@ class TestTorch:
             "pt quantize_per_tensor:0",
             "pt quantize_per_channel:0",
             "pt quantized_decomposed.quantize_per_channel:0",
+            "pt quantize_per_channel_1:0",
             "lt -f clipped",
         ]
         commands = [part for each in pages for part in ("-c", each)]
@@ -109,4 +114,6 @@ class TestTorch:
         assert "scales 0.01, 0.1, 0.1, zero points 1, 2, 3, along dimension 0)" in shown
         assert "scales 0.01 to 0.1, zero points 1 to 3; 33.3 % of them at the ends)" in shown
         assert "scales 0.01 to 0.1, zero points 1 to 3; 75.0 % of them at the ends)" in shown
-        assert "3 dumped tensor(s) passing" in shown
+        assert "(dequantized quint8, scales 1, 1, 1, 1, 1, 1, 1, 1, …, " in shown
+        assert "scales 0.01 to 1, zero points 1 to 5; 12.5 % of them at the ends)" in shown
+        assert "4 dumped tensor(s) passing" in shown

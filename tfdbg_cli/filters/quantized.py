@@ -66,7 +66,7 @@ def quantized(dump: Dump, datum: Datum, value: Any) -> QuantizedTensor | None:
         dump: of the run.
         datum: the tensor: a result of ONNX's ``QuantizeLinear`` or ``DynamicQuantizeLinear`` or of
             PyTorch's ``quantized_decomposed``, or a quantized tensor of PyTorch's, whose value is
-            dequantized already (of one with a scale for each of many channels it isn't known).
+            dequantized already (of one with more than 4,096 scales it isn't known).
         value: of it.
     """
     if not isinstance(value, np.ndarray) or not value.size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -35,6 +36,8 @@ __all__ = ["COMMANDS"]
 _MOST_SHOWN = 20
 # Of a larger tensor nothing is counted: its first lines would wait for that.
 _MOST_COUNTED = 1 << 24
+# The first numbers of a list in a note, and those that are left out.
+_MANY_NUMBERS = re.compile(r"((?:[\d.e+-]+, ){8})(?:[\d.e+-]+, ){8,}")
 
 
 def _of_watch_key(dump: Dump, name: str) -> list[Datum]:
@@ -67,7 +70,7 @@ def _notes(context: Context, datum: Datum) -> tuple[Line, ...]:
     """What the program calls the tensor, and what its array doesn't tell."""
     own = own_names_of(context, datum.node_name, datum.output_slot)
     texts = [f"the program calls it {', '.join(own)}"] if own else []
-    texts += [datum.note] if datum.note else []
+    texts += [_MANY_NUMBERS.sub(r"\1…, ", datum.note)] if datum.note else []
     if datum.note or datum.dtype.removeprefix("u").startswith("int"):
         value = value_of(datum)
         is_small = isinstance(value, np.ndarray) and value.size <= _MOST_COUNTED

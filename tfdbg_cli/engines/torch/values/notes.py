@@ -33,7 +33,7 @@ __all__ = ["nested_note", "note", "wrapper_note"]
 
 _MOST_PARTS = 6
 # Scales of channels are listed up to so many.
-_MOST_SCALES = 64
+_MOST_SCALES = 4096
 
 
 def note(tensor: torch.Tensor) -> str:
