@@ -15,6 +15,7 @@ __all__ = [
     "ARGUMENT",
     "BACKWARD",
     "BACKWARD_CALLED_AT",
+    "CHECKED",
     "DIMENSIONS",
     "ERROR",
     "FACTORS",
@@ -53,6 +54,8 @@ BACKWARD_CALLED_AT, OWN_BACKWARD = "_backward_called_at", "_own_backward"
 MADE_BY = "_made_by"
 #: Of what the op does to memory, and of its end.
 VIEW, WRITES, ERROR, RESULT = "_view", "_writes", "_error", "_result"
+#: Of a tensor after writes to its memory that the dump need not have: it is there if it is bad.
+CHECKED = "_checked"
 OUTPUT_SHAPES = "_output_shapes"
 
 #: The beginning of the name of an argument that is no tensor: its place, or its name.

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.common.node_words import VIEW, output_shapes
+from tfdbg_cli.common.node_words import CHECKED, VIEW, output_shapes
 from tfdbg_cli.dumps.ancestry import Ancestry
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
@@ -18,7 +18,15 @@ from tfdbg_cli.tensors.measurements import Measurements
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite, widened
 from tfdbg_cli.tensors.statistics import Health
 
-__all__ = ["WRITTEN", "TensorLineage", "floats", "holds_others", "inputs_of", "value_of"]
+__all__ = [
+    "WRITTEN",
+    "TensorLineage",
+    "floats",
+    "hides_others",
+    "holds_others",
+    "inputs_of",
+    "value_of",
+]
 
 #: The type of PyTorch's nodes for tensors whose memory was written to through others.
 WRITTEN = "written"
@@ -130,7 +138,7 @@ class TensorLineage:
             data = self.dump.by_tensor(tensor)
             found += data
             source = self.graph.nodes.get(node_name_of(tensor))
-            if not data and source is not None and holds_others(source):
+            if not data and source is not None and hides_others(source):
                 waiting += source.inputs
         return found
 
@@ -197,6 +205,15 @@ def inputs_of(node: Node, datum: Datum) -> Sequence[str]:
 def holds_others(node: Node) -> bool:
     """Whether the tensors of a node are views of others, or those with what was written to them."""
     return node.op_type == WRITTEN or VIEW in node.attributes
+
+
+def hides_others(node: Node) -> bool:
+    """Whether what is bad in a node's inputs may be in its tensor, though the dump lacks that.
+
+    Args:
+        node: of a dump that lists bad tensors only.
+    """
+    return holds_others(node) and CHECKED not in node.attributes
 
 
 def value_of(datum: Datum) -> Any:

@@ -13,7 +13,7 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.executions import body_of
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, holds_others
+from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, hides_others, holds_others
 
 __all__ = ["Outcome"]
 
@@ -126,14 +126,14 @@ class Outcome:
             data = dump.by_tensor(tensor)
             node = graph.nodes.get(node_name_of(tensor))
             may_be = dump.suspects is None or tensor in dump.suspects
-            if node is not None and holds_others(node):
+            if node is not None and hides_others(node):
                 may_be = True
             if data:
                 if may_be and self._lineage.bad(data[-1]):
                     yield tensor
             elif may_be and dump.suspects is not None and tensor in dump.suspects:
                 yield tensor  # one of too many to be kept
-            elif node is not None and (holds_others(node) or not dump.lists_only_bad):
+            elif node is not None and (hides_others(node) or not dump.lists_only_bad):
                 waiting += node.inputs
 
     def _fed(self, graph: Graph, tensor: str, but: str = "") -> Iterator[str]:

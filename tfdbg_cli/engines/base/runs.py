@@ -122,7 +122,7 @@ class Capture:
 
     def take_value(self) -> Any:
         """What the program gets, which is its own from now on: nothing of it is held here."""
-        value, self.value, self.replaced = self.value, None, None
+        value, self.value, self.replaced, self.held = self.value, None, None, None
         return value
 
 

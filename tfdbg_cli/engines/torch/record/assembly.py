@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.node_words import MADE_BY, OUTPUT_SHAPES
+from tfdbg_cli.common.node_words import CHECKED, MADE_BY, OUTPUT_SHAPES
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -20,7 +20,7 @@ from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.torch.names.called import called_as
 from tfdbg_cli.engines.torch.record.generated import script_frames
 from tfdbg_cli.engines.torch.record.holding import HeldValue, Holder
-from tfdbg_cli.engines.torch.record.op_record import BACKWARD, OpOutput, OpRecord
+from tfdbg_cli.engines.torch.record.op_record import BACKWARD, JUDGED, OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.views import ViewFinder
 from tfdbg_cli.engines.torch.record.written import is_written
 from tfdbg_cli.engines.torch.values.arrays import describe, to_numpy
@@ -258,6 +258,8 @@ def _attribute_items(record: OpRecord) -> Iterator[tuple[str, str]]:
         yield "_api", called_as(record.stack) if record.stack is not None else ""
     if outputs and all(output.is_view for output in outputs):
         yield "_view", "true"
+    if is_written(record):
+        yield CHECKED, "true" if outputs[0].judged == JUDGED else ""
     if record.forward is not None:
         yield "_forward_node", record.forward.name
         yield "_own_backward", "true" if record.stack is not record.forward.stack else ""

@@ -24,7 +24,7 @@ from tfdbg_cli.engines.torch.record.describing import Describer
 from tfdbg_cli.engines.torch.record.holding import Holder
 from tfdbg_cli.engines.torch.record.op_record import JUDGED, NOT_JUDGED, OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.tracking import Tracker
-from tfdbg_cli.engines.torch.record.written import make_written
+from tfdbg_cli.engines.torch.record.written import is_written, make_written
 
 __all__ = ["RecordedTensors"]
 
@@ -181,6 +181,10 @@ class RecordedTensors:
         output.is_pending = False
         is_held = self._holds and not tensor.is_meta
         record = output.record
+        if self._check is not None and is_written(record) and not tensor.is_meta:
+            # Something bad that was there before may be gone, whatever its sources are.
+            output.judged = JUDGED
+            self._check.add(record, output.slot, tensor)
         if is_held and self._wants(record, output):
             output.held = self.holder.hold(tensor, output.key)
 

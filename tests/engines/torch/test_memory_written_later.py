@@ -1,0 +1,123 @@
+"""Memory that holds rubbish until it is written to, as caches and FSDP have it, is no bad input.
+
+PyTorch fills fresh memory with nan here, which otherwise happens by chance.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from program_server import Programs, environment
+
+LEVELS = ("auto", "modules", "ops", "values")
+
+PROGRAM = """
+import torch
+torch.manual_seed(0)
+torch.use_deterministic_algorithms(True)
+
+class Cached(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(4, 4)
+        self.plain = torch.empty(10, 4)
+        self.register_buffer("cache", torch.empty(10, 4))
+    def forward(self, x, at):
+        made = self.net(x)
+        self.plain[at] = made
+        self.cache.index_copy_(0, torch.tensor([at]), made[None])
+        return self.plain[:READ].sum() + self.cache.narrow(0, 0, at + 1).sum()
+
+net, cached = torch.nn.Linear(4, 4), Cached()
+whole, parts, out = torch.empty(2, 4), torch.empty(8), torch.empty(8)
+for run in range(4):
+    with torch.no_grad():
+        value = cached(torch.ones(4), run)
+    made = net(torch.ones(2, 4))
+    rows = made.detach()
+    whole.view(8).copy_(rows.view(8))
+    for part, row in zip(parts.chunk(2), rows):
+        part.copy_(row)
+    torch.add(rows.view(8), 1, out=out)
+    loss = made.sum() + whole.sum() + parts.sum() + out.sum() + net(out.view(2, 4)).sum()
+    loss.backward()
+    print("TOLD", float(loss), float(value))
+"""
+
+#: Two processes: sharded parameters are in memory that is given back between two uses.
+SHARDED = """
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+
+torch.set_num_threads(1)
+torch.use_deterministic_algorithms(True)
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+SHARD
+optimizer = torch.optim.SGD(net.parameters(), 0.05)
+x = torch.randn(32, 8) * 10
+for run in range(8):
+    optimizer.zero_grad()
+    loss = net(x).square().mean()
+    if run == BAD:
+        loss = loss / 0.0  # bad
+    loss.backward()
+    optimizer.step()
+    if dist.get_rank() == 0:
+        print("TOLD", float(loss), flush=True)
+dist.destroy_process_group()
+"""
+SHARDS = {
+    "fully_shard": """
+mesh = init_device_mesh("cpu", (2,))
+for each in (net[0], net[2], net):
+    fully_shard(each, mesh=mesh)
+""",
+    "FullyShardedDataParallel": """
+net = FullyShardedDataParallel(net, device_id=torch.device("cpu"))
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    return Programs(environment(tmp_path_factory.mktemp("programs")))
+
+
+def _commands(level: str, *more: str) -> list[str]:
+    asked = ["-c", f"config set level {level}"] if level != "auto" else []
+    return [*asked, "-c", "run -f", *more]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_is_read_was_written(programs: Programs, tmp_path: Path, level: str) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM.replace("READ", "at + 1"))
+    done = programs.debugged("--batch", *_commands(level), path)
+    assert "no tensor passed" in done.err, done.out + done.err
+    assert re.findall("TOLD.*", done.out) == re.findall("TOLD.*", programs.plain(path).out)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_is_read_was_never_written(programs: Programs, tmp_path: Path, level: str) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM.replace("READ", "at + 2"))
+    done = programs.debugged("--batch", *_commands(level), path)
+    assert re.search(r"It began in \[\w+\] \S*(plain|tensor_\d)\S*:0", done.out), done.out
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("way", SHARDS)
+def test_sharded_parameters(programs: Programs, tmp_path: Path, way: str, level: str) -> None:
+    path = tmp_path / "program.py"
+    text = SHARDED.replace("SHARD\n", SHARDS[way])
+    path.write_text(text.replace("BAD", "6"))
+    done = programs.ranks("-m", "tfdbg_cli", "--batch", *_commands(level), path)
+    begins = re.findall(r"It began in (\[div\] rank_\d/div:0)", done[0].out + done[1].out)
+    assert begins, done
+    assert "training run #7" in done[0].out + done[1].out
