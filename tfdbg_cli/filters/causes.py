@@ -16,7 +16,14 @@ from tfdbg_cli.filters.cause_ops import inside, of_gradient, written_as
 from tfdbg_cli.filters.cause_patterns import Makers, constant, number_of
 from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case, can_give
 from tfdbg_cli.filters.collapsed import why_constant
-from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others, inputs_of, value_of
+from tfdbg_cli.filters.lineage import (
+    WRITTEN,
+    TensorLineage,
+    floats,
+    holds_others,
+    inputs_of,
+    value_of,
+)
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.filters.pairs import why_broadcast
 from tfdbg_cli.filters.unused import why_unused
@@ -269,6 +276,7 @@ def _of_memory(lineage: TensorLineage, node: Node) -> Cause | None:
     # What is written over needn't be read.
     over = node.attributes.get(WRITES, "").split(", ") if computed not in BINARY else ()
     waiting, seen = [name for name in node.inputs if name not in over], set[str]()
+    is_rest_bad = False  # something bad is in memory that was written to in parts
     while waiting and graph is not None:
         name = waiting.pop(0)
         source = graph.nodes.get(node_name_of(name))
@@ -281,7 +289,7 @@ def _of_memory(lineage: TensorLineage, node: Node) -> Cause | None:
             bad = [found for each in data if (found := lineage.bad(each))]
             # What nobody has written to isn't always kept.
             is_gone = not (is_buffer or data or lineage.dump.lists_only_bad)
-            if bad or (is_gone and computed in BY_ELEMENT):
+            if bad or (is_gone and (is_rest_bad or computed in BY_ELEMENT)):
                 if not is_buffer:
                     text = f"it reads memory that was never written ({name})"
                     return Cause("memory", text, ADVICE["memory"])
@@ -289,6 +297,8 @@ def _of_memory(lineage: TensorLineage, node: Node) -> Cause | None:
                 text = f"it reads {name}, a buffer that has been {what} since before this run"
                 return Cause("memory", text, ADVICE["memory"])
         elif holds_others(source):
+            if source.op_type == WRITTEN:
+                is_rest_bad = any(map(lineage.bad, lineage.dump.by_tensor(name)))
             waiting += source.inputs
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.node_words import RESULT, WRITES
@@ -104,7 +104,7 @@ class Outcome:
                     waiting += self._fed(graph, tensor, but=before)
         for node in graph.nodes.values():
             if _is_exit(node, self._lineage.roles):
-                waiting += self._bad_of(graph, node.inputs)
+                waiting += self._bad_of(graph, _sent(node))
         done: set[str] = set()
         while waiting:
             tensor = waiting.pop()
@@ -161,8 +161,7 @@ class Outcome:
             return None
         written = writes.split(", ")
         before = written[slot] if slot < len(written) else written[0]
-        # In the dump of several ranks only the inputs have the rank in front.
-        return next((n for n in node.inputs if n == before or n.endswith(f"/{before}")), None)
+        return next((each for each in node.inputs if _is_among(each, [before])), None)
 
     def _dumped(self, graph: Graph, tensor: str) -> str:
         """What was in memory before, as far back as the dump doesn't have it."""
@@ -250,6 +249,17 @@ def _readers(graph: Graph, name: str) -> Iterator[str]:
 
 def _is_read(graph: Graph, name: str) -> bool:
     return next(_readers(graph, name), None) is not None
+
+
+def _sent(node: Node) -> Sequence[str]:
+    """What leaves the run by a node: not what it writes to, if it is given something else, too."""
+    written = [each for each in node.attributes.get(WRITES, "").split(", ") if each]
+    return [each for each in node.inputs if not _is_among(each, written)] or node.inputs
+
+
+def _is_among(tensor: str, written: Iterable[str]) -> bool:
+    """Whether a node writes to an input; in the dump of several ranks the rank is in front."""
+    return any(tensor == each or tensor.endswith(f"/{each}") for each in written)
 
 
 def _is_exit(node: Node, roles: OpRoles) -> bool:

@@ -128,6 +128,8 @@ def _why_absent(records: Sequence[OpRecord], name: str) -> str:
         return "It is on the meta device, where tensors have no values."
     if record.outputs[0].is_view:
         return "It is a view of a tensor whose value was not kept."
+    if record.facts is not None and record.facts.is_late:
+        return "What it has received was written to its memory later, by the op that lo names."
     if is_written(record):
         return "Nobody read it before it was written to again."
     return ""

@@ -25,6 +25,7 @@ from tfdbg_cli.engines.torch.record.holding import Holder
 from tfdbg_cli.engines.torch.record.op_record import JUDGED, NOT_JUDGED, OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.tracking import Tracker
 from tfdbg_cli.engines.torch.record.written import is_written, make_written
+from tfdbg_cli.engines.torch.values.access import is_given_back
 
 __all__ = ["RecordedTensors"]
 
@@ -181,12 +182,12 @@ class RecordedTensors:
         output.is_pending = False
         is_held = self._holds and not tensor.is_meta
         record = output.record
-        if self._check is not None and is_written(record) and not tensor.is_meta:
+        if is_held and self._wants(record, output):
+            output.held = self.holder.hold(tensor, output.key)
+        elif self._check is not None and is_written(record) and not (self._holds or tensor.is_meta):
             # Something bad that was there before may be gone, whatever its sources are.
             output.judged = JUDGED
             self._check.add(record, output.slot, tensor)
-        if is_held and self._wants(record, output):
-            output.held = self.holder.hold(tensor, output.key)
 
     def hold_inputs(self, record: OpRecord) -> None:
         """Hold what an op was given that has just been done, as far as it is as it was.
@@ -410,7 +411,7 @@ class RecordedTensors:
         """The run is over: what was written to and not read since is shown as it is now."""
         self.catch_up()
         for tensor, known in list(self._tracker.living()):
-            if not known.record.is_adopted:
+            if not known.record.is_adopted or is_given_back(tensor):
                 continue
             made = self._tracker.find_now(tensor, known)
             has_changed = made.is_pending or made.key in self._tracker.writes

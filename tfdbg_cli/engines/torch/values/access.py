@@ -29,6 +29,7 @@ __all__ = [
     "access",
     "has_own_dispatch",
     "is_freed",
+    "is_given_back",
     "is_readable",
     "is_seen",
     "is_waiting",
@@ -122,6 +123,12 @@ def _access(tensor: torch.Tensor) -> Access:
 def is_readable(tensor: torch.Tensor) -> bool:
     """Whether PyTorch's own operators can read, and copy, the elements of a tensor."""
     return access(tensor) >= Access.LAYOUT
+
+
+def is_given_back(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has no elements any more, as the program has given its memory back."""
+    is_gone = type(tensor) in PLAIN and access(tensor) is Access.NOTHING
+    return is_gone and not (tensor.is_meta or is_functional(tensor) or is_waiting(tensor))
 
 
 def why_nothing(tensor: torch.Tensor) -> str:
