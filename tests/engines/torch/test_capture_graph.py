@@ -95,7 +95,7 @@ def test_a_tensor_that_is_filled_row_by_row_is_copied_once():
         for at in range(50):
             x[at] = at
         total = x.sum()
-        held = run.recorder.held_bytes
+        held = run.recorder.holder.held_bytes
     assert held < 4 * x.numel() * x.element_size()
     assert total.item() == sum(range(50)) * 1000
     (source,) = run.nodes["sum"].inputs
@@ -308,7 +308,7 @@ def test_an_op_that_raises_is_a_node_and_the_exception_goes_on(call, node, input
     with capture() as run, pytest.raises(type(plain.value)) as caught:
         call()
     assert str(caught.value) == str(plain.value)
-    failure = run.recorder.failure
+    failure = run.recorder.ops.failure
     assert failure.exception is caught.value
     assert (failure.node_name, failure.inputs) == (node, inputs)
     assert run.nodes[node].inputs == inputs

@@ -215,7 +215,7 @@ class Replayer:
         assert start is not None
         level.begin_run()
         try:
-            with self.around(level.recorder), unchanged(call.module), confined():
+            with self.around(level), unchanged(call.module), confined():
                 start.restore()
                 put_random(call.random)
                 with under(call.under):
@@ -229,16 +229,16 @@ class Replayer:
             raise
 
     def _forward(self, level: FullLevel, given: _CallArguments, args: Any, kwargs: Any) -> Any:
-        recorder, call = level.recorder, given.call
+        call = given.call
         names = _argument_names(call.module, args, kwargs)
-        recorder.enter_again(call.chain, call.count, call.stack)
-        recorder.name_inputs(names)
+        level.enter_again(call.chain, call.count, call.stack)
+        level.name_inputs(lambda: names)
         given.take_names(level)
         output = None
         try:
             output = call.module.forward(*args, **kwargs)
         finally:
-            recorder.leave_module(call.module, output)
+            level.leave_module(call.module, output)
         return output
 
     def _backward(
@@ -261,7 +261,7 @@ class Replayer:
         if not pairs or not leaves:
             raise ReplayRefusal("it has no gradients the second time")
         stack = next(iter(gradients.values())).stack
-        level.recorder.enter_phase("backward", [tensor for tensor, _ in pairs], stack)
+        level.enter_phase("backward", [tensor for tensor, _ in pairs], stack)
         try:
             with without_hooks(parameters):
                 found = torch.autograd.grad(
@@ -271,7 +271,7 @@ class Replayer:
                     allow_unused=True,
                 )
         finally:
-            level.recorder.leave_phase()
+            level.leave_phase()
         return {
             key: gradient
             for key, gradient in zip(leaves, found, strict=True)
