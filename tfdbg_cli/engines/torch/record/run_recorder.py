@@ -104,7 +104,6 @@ class RunRecorder(TorchLevel):
         self.is_on = False
         self._thread = threading.get_ident()
         self._calls: dict[str, int] = {}
-        self._aliases: dict[str, str] = {}
         # From the performance counter to the time of day, in nanoseconds.
         self._epoch = time.time_ns() - time.perf_counter_ns()
 
@@ -389,11 +388,6 @@ class RunRecorder(TorchLevel):
                 if output is not None:
                     record = output.record
                     record.aliases = [*(record.aliases or ()), (output.slot, full)]
-                    self._aliases[full] = output.name
-
-    def aliases(self) -> dict[str, str]:
-        """What `name_outputs` was told: variable -> ``node:slot``."""
-        return dict(self._aliases)
 
     def tensor_name(self, tensor: torch.Tensor) -> str:
         """``node:slot`` of a tensor; empty if the run doesn't know it."""
