@@ -38,7 +38,7 @@ from tfdbg_cli.engines.torch.modes import function_modes
 from tfdbg_cli.engines.torch.modules.calls import Gradient, ModuleCall
 from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined
 from tfdbg_cli.engines.torch.modules.state import put_random, unchanged, under, version_of
-from tfdbg_cli.engines.torch.names.sites import tensors_in
+from tfdbg_cli.engines.torch.names.sites import replaced, tensors_in
 from tfdbg_cli.engines.torch.private import default_device_mode, storage_key, without_hooks
 from tfdbg_cli.engines.torch.record.assembly import RunDump
 from tfdbg_cli.engines.torch.record.capture import program_modes
@@ -410,22 +410,9 @@ def _unwritten(copy: torch.Tensor, *, is_leaf: bool) -> tuple[torch.Tensor, torc
 def _arguments(call: ModuleCall, twins: dict[int, torch.Tensor]) -> tuple[Any, Any]:
     """The arguments of a call with other tensors in place of some."""
     written = [tensor for tensor, _ in call.tensors if id(tensor) in call.written]
-    args, kwargs = _replaced(call.arguments, twins)
+    args, kwargs = replaced(call.arguments, twins)
     left = {id(tensor) for _, tensor in tensors_in("", (args, kwargs))}
     # One whose place isn't known, or that shares its memory.
     if len(set(map(storage_key, written))) < len(written) or left & call.written.keys():
         raise ReplayRefusal(_WRITTEN)
     return args, kwargs
-
-
-def _replaced(value: Any, twins: dict[int, torch.Tensor]) -> Any:
-    """A nested value with other tensors in place of some."""
-    if isinstance(value, torch.Tensor):
-        return twins.get(id(value), value)
-    if type(value) in (tuple, list):
-        return type(value)(_replaced(item, twins) for item in value)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_replaced(item, twins) for item in value))
-    if type(value) is dict:
-        return {key: _replaced(item, twins) for key, item in value.items()}
-    return value
