@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch_kit import LEGAL, Mlp, capture, step, train
 
-from tfdbg_cli.engines.torch.record.run_recorder import Names
+from tfdbg_cli.engines.torch.names.scopes import Names
 
 
 class ConvNet(nn.Module):

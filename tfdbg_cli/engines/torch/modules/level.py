@@ -46,11 +46,11 @@ from tfdbg_cli.engines.torch.modules.replay import Aside, Replayer, ReplayRefusa
 from tfdbg_cli.engines.torch.modules.search import Search
 from tfdbg_cli.engines.torch.modules.state import version_of
 from tfdbg_cli.engines.torch.modules.steps import StepStart
+from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import quiet, storage_key
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER
-from tfdbg_cli.engines.torch.record.run_recorder import Names
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
 from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
 from tfdbg_cli.engines.torch.runs.replacing import cannot_replace

@@ -38,12 +38,13 @@ from tfdbg_cli.engines.torch.modes import function_modes
 from tfdbg_cli.engines.torch.modules.calls import Gradient, ModuleCall
 from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined
 from tfdbg_cli.engines.torch.modules.state import put_random, unchanged, under, version_of
+from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import replaced, tensors_in
 from tfdbg_cli.engines.torch.private import default_device_mode, storage_key, without_hooks
 from tfdbg_cli.engines.torch.record.assembly import RunDump
 from tfdbg_cli.engines.torch.record.capture import program_modes
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
-from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
+from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 

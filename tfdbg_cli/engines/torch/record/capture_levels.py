@@ -19,6 +19,7 @@ from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import CHECKED, ONLY_BAD
 from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
+from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.record.fast_steps import FastStep
 from tfdbg_cli.engines.torch.record.holding import HeldValue
 from tfdbg_cli.engines.torch.record.op_record import (
@@ -27,7 +28,7 @@ from tfdbg_cli.engines.torch.record.op_record import (
     OpOutput,
     OpRecord,
 )
-from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
+from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.magnitudes import Sizes

@@ -53,7 +53,7 @@ from tfdbg_cli.engines.torch.record.op_record import (
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 from tfdbg_cli.engines.torch.record.quick_ops import QuickOps
 
-__all__ = ["Names", "RunRecorder"]
+__all__ = ["RunRecorder"]
 
 
 class RunRecorder(TorchLevel):
@@ -123,7 +123,7 @@ class RunRecorder(TorchLevel):
         """Don't record any more. `start` may follow, unless it was called on another thread."""
         self.is_on = False
         if threading.get_ident() != self._thread:
-            self._close_modes()  # nobody takes them off there
+            self._mode.close()  # nobody takes them off there
         for guest in self._guests:
             guest.is_busy = True
         self._remove()
@@ -162,13 +162,10 @@ class RunRecorder(TorchLevel):
         aborts the process if the interpreter is ending, too.
         """
         self.stop()
-        self._close_modes()
+        self._mode.close()
 
     def discard(self) -> None:
         self.end()
-
-    def _close_modes(self) -> None:
-        self._mode.close()
 
     def _insert(self) -> None:
         if self._expanding is not None:
@@ -430,7 +427,7 @@ class RunRecorder(TorchLevel):
         self.ops.contexts.clear()
         if self._expanding is not None:
             self._notes += self._expanding.notes()
-        self._close_modes()
+        self._mode.close()
         ops = self.ops
         with unobserved():
             ops.finish()

@@ -12,12 +12,12 @@ import torch
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture, Watch
+from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import is_capturing
 from tfdbg_cli.engines.torch.record.assembly import device_name
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
-from tfdbg_cli.engines.torch.record.run_recorder import Names
 
 __all__ = ["TimedOps", "TimingLevel"]
 

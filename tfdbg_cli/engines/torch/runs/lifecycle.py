@@ -22,11 +22,11 @@ from tfdbg_cli.engines.kit.sites import call_site, user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modules.dump import ModulesDump
+from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import NAMES, STEPPED, is_tracing, quiet, unobserved
 from tfdbg_cli.engines.torch.record.assembly import RunDump
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel, RecordingLevel
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
-from tfdbg_cli.engines.torch.record.run_recorder import Names
 from tfdbg_cli.engines.torch.record.timing import TimingLevel
 from tfdbg_cli.engines.torch.runs.capture_policy import TorchCapturePolicy
 from tfdbg_cli.engines.torch.runs.description import (
