@@ -6,8 +6,6 @@ import anyio
 import pytest
 from agents_kit import ROOT, STORIES, play
 
-from tfdbg_cli.agents.answers import ANSWER_BYTES
-
 #: What the verdict has to say: the op, the kind of the reason, the text of the line.
 VERDICTS = {
     "torch": ("pow", "half", "loss = (y**2).mean()"),
@@ -22,7 +20,7 @@ def answers(name, folder):
     story = next(story for story in STORIES if story.name == name)
     assert sum(bool(call.tool) for call in story.calls) <= _MOST_CALLS
     told = anyio.run(play, story, folder)
-    assert all(len(text) <= ANSWER_BYTES for _, text in told)
+    assert all(len(text) <= 8_000 for _, text in told)
     return [(call.tool, json.loads(text)) for call, text in told if text]
 
 

@@ -99,6 +99,15 @@ def inputs(seed, dtype):
     return [torch.tensor(each).to(getattr(torch, dtype)) for each in numbers(seed, dtype)]
 
 
+MEMORY = {}
+for each in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
+    MEMORY[each] = [torch.full((8, 6), math.nan, dtype=each) for _ in range(200)]
+
+
+def memory(like, rows=4):
+    return MEMORY[like.dtype].pop()[:rows]
+
+
 def fit(value, like):
     value = value[0] if isinstance(value, (tuple, list)) else value
     flat = value.to(like.dtype).reshape(-1)
@@ -175,6 +184,14 @@ _TORCH_OPS = {
     ),
     "in_place": "{out} = {a}.clone()\n{out}.log_()",
     "in_place_after": "{out} = torch.exp({a})\n{a}.clamp_(-1, 1)",
+    # Memory from before the run that holds rubbish until it is written to.
+    "memory_view": "{out} = memory({a})\n{out}.view(24).copy_({a}.reshape(24))",
+    "memory_rows": (
+        "{out} = memory({a})\nfor part, row in zip({out}.unbind(), {a}):\n    part.copy_(row * 2)"
+    ),
+    "memory_part": "{out} = memory({a}, 8)\n{out}[2:6] = {a}\n{out} = {out}[2:6].clone()",
+    "memory_rest": "{out} = memory({a}, 8)\n{out}[2:6] = {a}\n{out} = {out}[3:7] + {b}",
+    "memory_out": "{out} = memory({a})\nwith torch.no_grad():\n    torch.mul({a}, {b}, out={out})",
     "in_place_view": "{out} = {a} + 1\n{out}[1].sub_({b}[1]).reciprocal_()",
     "thread": (
         "{out} = [{a}]\n"

@@ -209,10 +209,10 @@ class _Scripted:
 
 
 _PIECES: tuple[Callable[[Any], Any], ...] = (
-    codec.decode_lines,
-    codec.decode_step,
-    codec.decode_cells,
-    codec.decode_fields,
+    codec.LINES.decode,
+    codec.STEP.decode,
+    codec.CELLS.decode,
+    codec.FIELDS.decode,
 )
 _REFUSED = (MalformedError, StopOverError, OverError)
 
@@ -224,7 +224,7 @@ def _read_answers(data: bytes) -> None:
         for read in _PIECES:
             with contextlib.suppress(MalformedError):
                 read(answer.get("a"))
-        for read in (codec.decode_hit, codec.decode_hits, codec.decode_commands):
+        for read in (codec.HIT.decode, codec.HITS.decode, codec.COMMANDS.decode):
             with contextlib.suppress(MalformedError):
                 read(answer)
     connection: Any = _Scripted(answers)

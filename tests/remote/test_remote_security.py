@@ -293,7 +293,7 @@ def test_huge_values_come_in_pieces(job: Start, friend: Callable[[Job], Channel]
     document = answer["result"]["document"]
     ask = {"id": 2, "at": 1, "do": "lines", "document": document["number"]}
     channel.send(ask | {"start": 0, "stop": document["count"]})
-    lines = codec.decode_lines(channel.receive()["result"]["lines"])
+    lines = codec.LINES.decode(channel.receive()["result"]["lines"])
     assert lines
     assert all(len(made.text) <= codec.LONGEST_LINE + 1 for made in lines)
 
@@ -370,14 +370,14 @@ def test_any_object_is_a_request_or_malformed(name: str, fields: dict[str, objec
 @given(_JSON)
 def test_any_answer_is_read_or_malformed(data: object) -> None:
     for read in (
-        codec.decode_lines,
-        codec.decode_reply,
-        codec.decode_completion,
-        codec.decode_cells,
-        codec.decode_commands,
-        codec.decode_head,
-        codec.decode_part,
-        codec.decode_hit,
+        codec.LINES.decode,
+        codec.REPLY.decode,
+        codec.COMPLETION.decode,
+        codec.CELLS.decode,
+        codec.COMMANDS.decode,
+        codec.HEAD.decode,
+        codec.PART.decode,
+        codec.HIT.decode,
     ):
         try:
             read(data)
@@ -397,8 +397,8 @@ _SPANS = st.builds(
 @given(st.lists(_SPANS, max_size=5))
 def test_lines_cross_the_wire(spans: list[Span]) -> None:
     made = Line(spans, ((0, 1), (2, 3)))
-    data = json.loads(json.dumps(codec.encode_lines([made])))
-    (read,) = codec.decode_lines(data)
+    data = json.loads(json.dumps(codec.LINES.encode([made])))
+    (read,) = codec.LINES.decode(data)
     assert read.indices == made.indices
     assert len(read.spans) == len(made.spans)
     for ours, theirs in zip(made.spans, read.spans, strict=True):
@@ -410,18 +410,18 @@ def test_lines_cross_the_wire(spans: list[Span]) -> None:
 def test_colours_that_are_none_are_refused() -> None:
     for colours in ([0], [0, 1 << 24, True], [-1, 0, True], ["red", None, False], 7):
         with pytest.raises(MalformedError):
-            codec.decode_lines([[[["x", "", "", colours]], None]])
+            codec.LINES.decode([[[["x", "", "", colours]], None]])
 
 
 def test_what_a_terminal_would_obey_is_not_drawn() -> None:
-    (read,) = codec.decode_lines([[[["\x1b]52;c;ZXZpbA==\x07", "no such role"]], None]])
+    (read,) = codec.LINES.decode([[[["\x1b]52;c;ZXZpbA==\x07", "no such role"]], None]])
     assert "\x1b" not in read.text
     assert read.spans[0].role == ""
 
 
 def test_a_line_without_end_is_cut() -> None:
-    encoded = codec.encode_lines([Line([Span("x" * 10**6), Span("y")]), Line([Span("z")])])
-    (first, second) = codec.decode_lines(encoded)
+    encoded = codec.LINES.encode([Line([Span("x" * 10**6), Span("y")]), Line([Span("z")])])
+    (first, second) = codec.LINES.decode(encoded)
     assert len(first.text) == codec.LONGEST_LINE + 1
     assert first.text.endswith("…")
     assert second.text == "z"

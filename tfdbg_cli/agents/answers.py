@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["ANSWER_BYTES", "Answer", "fitted", "paged"]
+__all__ = ["Answer", "fitted", "paged"]
 
-#: An answer is at most so long, as JSON.
-ANSWER_BYTES = 8_000
 # What is around the rows of a page: the session, where it is, the hint.
 _AROUND = 900
 _ALWAYS = ("session", "at", "untrusted_text")

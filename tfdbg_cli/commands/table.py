@@ -5,19 +5,23 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import Document, Field, LazyDocument, Line, Span, TableLines
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.tables import VERBS
+from tfdbg_cli.tensors.measurements import Background
 
 __all__ = [
     "LazyTable",
     "RowsDocument",
     "TableDocument",
     "TableRow",
+    "WaitingTable",
     "aligned",
+    "aligned_as",
     "fitted",
     "frozen_width",
 ]
@@ -88,6 +92,20 @@ def fitted(cell: Sequence[Span], width: int) -> Sequence[Span]:
         kept.append(span._replace(text=span.text[:room]))
         room -= len(kept[-1].text)
     return [*kept, Span("…", "dim")]
+
+
+def aligned_as(
+    shown: Sequence[ColumnChoice],
+    cells: Iterable[Sequence[Span]],
+    widths: Sequence[int],
+    gap: int = 2,
+) -> TableRow:
+    """As `aligned`; a column whose width was asked for, or that stays in sight, cuts its cells."""
+    fit = [
+        fitted(cell, abs(width)) if each.width or each.is_frozen else cell
+        for cell, width, each in zip(cells, widths, shown, strict=True)
+    ]
+    return aligned(fit, widths, gap)
 
 
 def frozen_width(shown: Sequence[ColumnChoice], widths: Sequence[int], gap: int = 2) -> int:
@@ -199,6 +217,39 @@ class TableDocument(Document):
             for found in self.fields(at)
             if found.column == column
         )
+
+
+class WaitingTable(TableDocument):
+    """A table whose rows show what is known, while a thread finds out the rest.
+
+    Args:
+        count: of the rows.
+        written: the list as a command line.
+        widths: of the columns; they may grow.
+        background: the thread.
+        gap: blanks between two columns.
+    """
+
+    _written: ListCommand
+
+    def __init__(
+        self,
+        count: int,
+        written: ListCommand,
+        widths: list[int],
+        background: Background[Any],
+        gap: int = 1,
+    ) -> None:
+        super().__init__(count, written, frozen_width(written.shown, widths, gap))
+        self._widths, self._background, self._gap = widths, background, gap
+
+    def _aligned(self, cells: Iterable[Sequence[Span]]) -> Line:
+        return aligned_as(self._written.shown, cells, self._widths, self._gap)
+
+    @property
+    def pending(self) -> bool:
+        """Whether some row that was made waits; asking keeps the thread at work."""
+        return self._background.is_pending
 
 
 class RowsDocument(LazyDocument):

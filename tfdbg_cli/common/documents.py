@@ -309,13 +309,11 @@ class TextDocument(Document):
         title: str = "",
         menu: Iterable[MenuItem] = (),
         title_role: str = "",
-        initial_line: int = 0,
     ) -> None:
         self._lines = [item if isinstance(item, Line) else line(item) for item in lines]
         self.title = title
         self.title_role = title_role
         self.menu = tuple(menu)
-        self.initial_line = initial_line
 
     @property
     def line_count(self) -> int:

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
-from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.filters.lineage import TensorLineage
+from tfdbg_cli.filters.lineage import TensorLineage, value_of
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
 
 __all__ = [
@@ -140,14 +139,7 @@ def dead(datum: Datum, tensor: Any, dump: Dump) -> bool:
     if node is None or _ZEROING.fullmatch(node.op_type):
         return False
     inputs = lineage.inputs(datum)
-    return bool(inputs) and not any(_is_zero(_value(each)) for each in inputs)
-
-
-def _value(datum: Datum) -> Any:
-    try:
-        return datum.get_tensor()
-    except DumpError:
-        return None
+    return bool(inputs) and not any(_is_zero(value_of(each)) for each in inputs)
 
 
 def _is_zero(value: Any) -> bool:

@@ -165,9 +165,9 @@ class Theme:
                 )
         return entries
 
-    def prompt_toolkit_style(self, role: str, *, link: bool = False, rich: bool = False) -> str:
+    def prompt_toolkit_style(self, role: str, *, link: bool = False) -> str:
         """A style string for prompt_toolkit; the arguments are `look`'s."""
-        look = self.look(role, link=link, rich=rich)
+        look = self.look(role, link=link)
         words = [_ATTRIBUTES[name] for name in sorted(look.attributes)]
         if look.foreground:
             words.append("fg:" + _prompt_toolkit_color(look.foreground))

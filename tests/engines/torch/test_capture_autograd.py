@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from torch_kit import Mlp, capture
+from torch_kit import Mlp, capture, on_thread
 
 from tfdbg_cli.dumps.sources import own_frame
 
@@ -193,7 +193,7 @@ def test_a_checkpointed_module_in_a_module():
     # What comes last is not needed again.
     for name in ("blocks.0.fc1/addmm", "blocks.0/relu", "blocks.1/t"):
         assert {name, f"recompute/{name}"} <= set(run.nodes), name
-    assert run.recorder.failure is None
+    assert run.recorder.ops.failure is None
     assert "gradients/blocks.0.fc1/addmm_grad/mm" in run.nodes
 
 
@@ -214,7 +214,7 @@ def test_a_thread_that_is_recorded_on_too():
         loss = (w * 3).sum()
 
         def work():
-            with run.recorder.on_thread():
+            with on_thread(run.recorder):
                 loss.backward()
 
         thread = threading.Thread(target=work)
@@ -227,7 +227,7 @@ def test_a_thread_that_is_recorded_on_too():
 def test_threads_do_not_mix_their_graphs():
     def work(recorder, factor):
         w = torch.full((2,), factor, requires_grad=True)
-        with recorder.on_thread():
+        with on_thread(recorder):
             for _ in range(20):
                 (w * factor).exp().sum().backward()
 

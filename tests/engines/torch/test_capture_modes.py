@@ -72,7 +72,7 @@ def test_recording_that_begins_in_a_mode_and_ends_behind_it(a, is_function):
     a.exp()
     recorder.stop()
     assert len(mode.seen) == 1
-    assert recorder.op_count == 3  # with the input
+    assert recorder.ops.count == 3  # with the input
     assert modes() == 0
 
 
@@ -87,7 +87,7 @@ def test_recording_that_begins_before_a_mode_and_ends_in_it(a, is_function):
         a.exp()
     a.exp()
     assert len(mode.seen) == 2
-    assert recorder.op_count == 2
+    assert recorder.ops.count == 2
     assert modes() == 0
 
 
@@ -105,7 +105,7 @@ def test_modes_of_the_program_see_nothing_of_the_recorders_work(a):
     with capture() as run, calls, Log() as log:
         y = x + 1
         y.mul_(2)
-        run.recorder.name_inputs({"x": x, "other": torch.ones(1)})
+        run.recorder.name_inputs(lambda: {"x": x, "other": torch.ones(1)})
         run.recorder.tensor_name(y)
     assert [name for name in calls.seen if name != "ones"] == ["add", "mul_"]
     assert Sub.calls == 2

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from torch_kit import capture
+from torch_kit import capture, on_thread
 
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts
@@ -118,7 +118,7 @@ def _threads(run):
     y = x * 2
 
     def work():
-        with run.recorder.on_thread():
+        with on_thread(run.recorder):
             (y.sin() * x).sum().backward()
 
     thread = threading.Thread(target=work)
@@ -246,7 +246,7 @@ def test_nothing_is_put_into_words_before_somebody_looks():
         torch.ones(3).exp().sum()
         raw = run.recorder.ops.raw
         assert [record.name for record in raw] == ["", "", ""]
-        assert run.recorder.op_count == 3
+        assert run.recorder.ops.count == 3
         assert [record.name for record in run.recorder.ops.records] == ["ones", "exp", "sum"]
         torch.ones(3)
         assert run.recorder.ops.raw[-1].name == ""
@@ -265,6 +265,6 @@ def test_no_record_is_made_of_an_op_before_somebody_looks():
         y.add_(x).t().sum()
         torch.cat([x, y]).topk(2)
         assert len(_records()) == before
-        assert run.recorder.op_count == 8
+        assert run.recorder.ops.count == 8
         assert [record.op_type for record in run.recorder.ops.raw][-2:] == ["cat", "topk"]
         assert len(_records()) == before + 8

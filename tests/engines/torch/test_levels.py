@@ -12,7 +12,7 @@ from program_server import Done
 
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.levels import FULL, MODULES, RECORDS
-from tfdbg_cli.engines.torch.record.run_recorder import Names
+from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.runs.capture_policy import TorchCapturePolicy
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
 

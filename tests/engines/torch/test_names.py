@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch_kit import LEGAL, Mlp, capture, step, train
 
-from tfdbg_cli.engines.torch.record.run_recorder import Names
+from tfdbg_cli.engines.torch.names.scopes import Names
 
 
 class ConvNet(nn.Module):
@@ -319,7 +319,7 @@ def test_inputs_have_the_names_of_variables():
 def test_inputs_that_are_named_by_who_knows():
     values = [torch.ones(2), torch.ones(2)]
     with capture() as run:
-        run.recorder.name_inputs({"batch": {"x y": values[0], "rest": values[1:]}, "n": 3})
+        run.recorder.name_inputs(lambda: {"batch": {"x y": values[0], "rest": values[1:]}, "n": 3})
         values[0] + values[1]
     assert run.nodes["add"].inputs == ("input/batch.x y:0", "input/batch.rest.0:0")
 

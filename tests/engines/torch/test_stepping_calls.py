@@ -11,8 +11,8 @@ from torch import nn
 from torch_kit import Mlp
 
 from tfdbg_cli.engines.torch.engine import TorchEngine
+from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
-from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
 torch.set_num_threads(1)
 
@@ -232,7 +232,7 @@ def test_what_was_recorded_does_not_wait_for_the_garbage_collector(end):
         getattr(stepper, end)()
 
     def recorded():
-        return [each for each in gc.get_objects() if type(each) in (RunRecorder, OpRecord)]
+        return [each for each in gc.get_objects() if type(each) in (FullLevel, OpRecord)]
 
     call()  # makes what is made once
     gc.collect()

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
-__all__ = ["LEGAL", "Mlp", "Run", "capture", "library", "observers", "step", "train"]
+__all__ = ["LEGAL", "Mlp", "Run", "capture", "library", "observers", "on_thread", "step", "train"]
 
 torch.set_num_threads(1)
 
@@ -70,6 +70,16 @@ class Run:
         return {datum.tensor_name: self.dump.value(datum) for datum in self.dump.data()}
 
 
+@contextlib.contextmanager
+def on_thread(recorder):
+    """Record what another thread does, the calling one."""
+    leave = recorder.join()
+    try:
+        yield
+    finally:
+        leave()
+
+
 _active = []
 
 
@@ -85,7 +95,7 @@ def capture(watch=None, **options):
     finally:
         _active.pop()
         run.recorder.stop()
-        run.dump = run.recorder.dump()
+        run.dump = run.recorder.make_dump()
 
 
 @contextlib.contextmanager

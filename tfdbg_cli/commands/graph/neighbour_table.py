@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand, chosen_columns
 from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.commands.table import RowsDocument, TableDocument, aligned, fitted, frozen_width
+from tfdbg_cli.commands.table import RowsDocument, WaitingTable
 from tfdbg_cli.commands.tensors.columns import STATISTICS, WIDE
 from tfdbg_cli.commands.tensors.columns import column as column_of
 from tfdbg_cli.commands.tensors.facts import TensorFacts
@@ -96,7 +96,7 @@ def shown_columns(
     return found if has_name else (*found, ColumnChoice("name"))
 
 
-class NeighbourTable(TableDocument):
+class NeighbourTable(WaitingTable):
     """The heads of the columns, then one row a neighbour, made when somebody looks.
 
     Args:
@@ -131,12 +131,11 @@ class NeighbourTable(TableDocument):
         self._list = replace(written, shown=shown)
         needs = [STATISTICS[each.name] for each in shown if each.name in STATISTICS]
         self._has_statistics, self._has_numbers = bool(needs), any(needs)
-        self._background = Background(facts.measurements)
         self._order: Sequence[int] = range(count)
         if written.sort_by:
             self._order = self._sorted(count, written.sort_by, written.reverse)
-        self._widths = [self._width_of(each) for each in shown]
-        super().__init__(count, self._list, frozen_width(shown, self._widths, 1))
+        widths = [self._width_of(each) for each in shown]
+        super().__init__(count, self._list, widths, Background(facts.measurements))
 
     def _sorted(self, count: int, by: str, reverse: bool) -> Sequence[int]:
         """Those that the column says nothing of come last in either direction."""
@@ -203,18 +202,6 @@ class NeighbourTable(TableDocument):
         if unknown:
             self._background.want(unknown)
         return made
-
-    def _aligned(self, cells: Iterable[Sequence[Span]]) -> Line:
-        fit = [
-            fitted(cell, width) if shown.width or shown.is_frozen else cell
-            for cell, width, shown in zip(cells, self._widths, self._shown, strict=True)
-        ]
-        return aligned(fit, self._widths, 1)
-
-    @property
-    def pending(self) -> bool:
-        """Whether some row that was made waits for its statistics; asking keeps them coming."""
-        return self._background.is_pending
 
     def settle(self, start: int, stop: int) -> None:
         """Measure what these lines show."""

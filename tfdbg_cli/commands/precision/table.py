@@ -8,7 +8,7 @@ from typing import Any
 
 from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand, chosen_columns
 from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
+from tfdbg_cli.commands.table import LazyTable, aligned_as, frozen_width
 from tfdbg_cli.common.documents import Document, Line, Link, Span
 from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.dump import Dump
@@ -148,19 +148,13 @@ def precision_table(
             link = Link(f"ps {quoted(row.frame.file)} -b {row.frame.line}")
         return [Span(text, "link" if link else _role(row, key), link)] if text else []
 
-    def fit(cells: Sequence[Sequence[Span]]) -> Line:
-        given = zip(cells, widths, shown, strict=True)
-        fitting = [
-            fitted(each, abs(width)) if of.width or of.is_frozen else each
-            for each, width, of in given
-        ]
-        return aligned(fitting, widths)
-
     def make(number: int) -> Line:
         text = texts[number]
-        return fit([cell(rows[number], each.name, text[each.name]) for each in shown])
+        cells = [cell(rows[number], each.name, text[each.name]) for each in shown]
+        return aligned_as(shown, cells, widths)
 
-    heads = fit([written.head(each.name, _HEADS[each.name]) for each in shown])
+    names = [written.head(each.name, _HEADS[each.name]) for each in shown]
+    heads = aligned_as(shown, names, widths)
     return LazyTable(heads, len(rows), make, written, frozen_width(shown, widths))
 
 

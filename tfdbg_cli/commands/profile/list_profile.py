@@ -28,7 +28,7 @@ from tfdbg_cli.commands.profile.filters import (
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
+from tfdbg_cli.commands.table import LazyTable, aligned_as, frozen_width
 from tfdbg_cli.commands.tensors.intervals import parse_time_interval, time_text
 from tfdbg_cli.common.documents import (
     ChainDocument,
@@ -126,12 +126,8 @@ class _Table:
         return head, key, -max(len(head), len(widest))
 
     def _line(self, cells: Sequence[Sequence[Span]]) -> Line:
-        shown = zip(self._order, self._widths, self._written.shown, strict=True)
-        fitting = [
-            fitted(cells[at], abs(width)) if each.width or each.is_frozen else cells[at]
-            for at, width, each in shown
-        ]
-        return aligned(fitting, self._widths)
+        given = [cells[at] for at in self._order]
+        return aligned_as(self._written.shown, given, self._widths)
 
     def heads(self) -> Line:
         """The heads: each sorts the same list by its column, or turns it round."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tfdbg_cli.commands.list_command import ListCommand
 from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.commands.table import TableDocument, aligned, fitted, frozen_width
+from tfdbg_cli.commands.table import WaitingTable
 from tfdbg_cli.commands.tensors.columns import (
     COLUMNS,
     STATISTICS,
@@ -59,7 +59,7 @@ _NUMBERS = frozenset("0123456789.,+-e nainfok?-…()[]#kMGTB=▁▂▃▄▅▆�
 _NAMES = {"op_type": 0.2, "name": 0.4}
 
 
-class TensorTable(TableDocument):
+class TensorTable(WaitingTable):
     """The heads of the columns, then one row a tensor.
 
     Rows show the statistics that are known; small tensors are measured when their row is first
@@ -96,16 +96,12 @@ class TensorTable(TableDocument):
                 width, self._longest(), written.sort_by, has_times=has_times or len(data) == 1
             )
         self._columns = [column_of(each.name) for each in shown]
-        # What was asked to be so wide, or stays in sight, doesn't grow.
-        self._fixed = [each.width > 0 or each.is_frozen for each in shown]
         self._list = replace(written, shown=shown, sorts=[each.name for each in COLUMNS])
         needs = [STATISTICS[column.name] for column in self._columns if column.name in STATISTICS]
         self._has_statistics, self._has_numbers = bool(needs), any(needs)
         self._has_histograms = any(column.name == "hist" for column in self._columns)
         measures = Histograms(facts.measurements) if self._has_histograms else facts.measurements
-        self._background = Background(measures)
-        self._widths = self._layout()
-        super().__init__(len(found), self._list, frozen_width(shown, self._widths, 1))
+        super().__init__(len(found), self._list, self._layout(), Background(measures))
         self._kept: dict[int, Line] = {}
         self._marked: set[int] = set()
         self._waiting: set[int] = set()
@@ -186,12 +182,6 @@ class TensorTable(TableDocument):
             self._kept |= lines
         return found
 
-    def _aligned(self, row: _Row) -> Line:
-        if any(self._fixed):
-            cells = zip(row, self._widths, self._fixed, strict=True)
-            row = [fitted(cell, width) if is_fixed else cell for cell, width, is_fixed in cells]
-        return aligned(row, self._widths, 1)
-
     def _widen(self, rows: Sequence[_Row]) -> bool:
         """Give columns the room that these rows need, within bounds; none shrinks again.
 
@@ -200,7 +190,8 @@ class TensorTable(TableDocument):
         """
         before = [*self._widths]
         for at, column in enumerate(self._columns[:-1]):
-            if self._fixed[at]:
+            shown = self._list.shown[at]
+            if shown.width or shown.is_frozen:
                 continue
             limit = _WIDEST.get(column.name, column.width)
             widest = max((sum(len(span.text) for span in row[at]) for row in rows), default=0)
@@ -219,11 +210,6 @@ class TensorTable(TableDocument):
         known = self._facts.measurements
         histogram = known.histogram(datum) if self._has_histograms else None
         return self._facts.measured(datum, numbers=self._has_numbers), histogram
-
-    @property
-    def pending(self) -> bool:
-        """Whether some row that was made waits for its statistics; asking keeps them coming."""
-        return self._background.is_pending
 
     def settle(self, start: int, stop: int) -> None:
         """Measure what these lines show."""

@@ -23,6 +23,7 @@ from tfdbg_cli.dumps.run_folder.json_fields import (
     Fields,
     fail,
     is_size,
+    is_span,
     is_whole,
     parse_json,
 )
@@ -202,7 +203,7 @@ class Columns:
         self.files = tables.texts("files")
         self.count = len(self.numbers["flags"])
         self._check()
-        self.feeds = [self._line(*each) for each in tables.items("feeds", _is_part)]
+        self.feeds = [self._line(*each) for each in tables.items("feeds", is_span)]
 
     def _check(self) -> None:
         """That no number leads astray, whoever has written it."""
@@ -274,10 +275,6 @@ class Columns:
         if not isinstance(found, dict):
             raise ValueError("a line isn't what was written")
         return found
-
-
-def _is_part(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(is_size, value))
 
 
 def _kind(value: Any) -> Kind:

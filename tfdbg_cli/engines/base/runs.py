@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -218,12 +219,13 @@ class RunHandle(Protocol):
         """
 
 
-class RunHost(Protocol):
+class RunHost(ABC):
     """Who debugs a program: what its engine tells of the runs, and asks about them."""
 
     @property
     def is_idle(self) -> bool:
         """Whether nobody wants to know of runs now: the engine may keep out of the way."""
+        return False
 
     def when_wanted(self, wake: Callable[[], None]) -> None:
         """Call a function, once, as soon as somebody wants to know of runs again.
@@ -235,9 +237,11 @@ class RunHost(Protocol):
     @property
     def tracks(self) -> Tracks | None:
         """Where numbers over runs go, the loss of each, say; ``None``: nobody wants any."""
+        return None
 
     def followed(self) -> frozenset[str]:
         """The nodes whose values are asked for at the end of each run, debugged or not."""
+        return frozenset()
 
     def follow(self, number: int, dump: Dump) -> None:
         """The values of a run that is over.
@@ -252,7 +256,9 @@ class RunHost(Protocol):
 
         For engines that have to record what comes before a run.
         """
+        return None
 
+    @abstractmethod
     def open_run(self, run: ProgramRun) -> RunHandle:
         """A run begins: what is to be done with it?
 
@@ -262,6 +268,7 @@ class RunHost(Protocol):
             SystemExit: the user ended the program.
         """
 
+    @abstractmethod
     def close_run(self, run: Any, capture: Capture) -> None:
         """The run is at its end; its error, if it has one, is the caller's to raise.
 

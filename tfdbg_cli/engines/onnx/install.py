@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -165,15 +166,13 @@ def install(wrap: WrapSession) -> Callable[[], None]:
                     _patches.replace(IOBinding, name, _bind)
         _wraps.append(wrap)
     NAMES.tell_version()
-    undone = False
 
     def undo() -> None:
-        nonlocal undone
         with _lock:
-            if not undone:
-                undone = True
-                _wraps.remove(wrap)
-                if not _wraps:
-                    _patches.undo()
+            _wraps.remove(wrap)
+            if not _wraps:
+                _patches.undo()
 
-    return undo
+    undoing = contextlib.ExitStack()  # closed once more, it does nothing
+    undoing.callback(undo)
+    return undoing.close

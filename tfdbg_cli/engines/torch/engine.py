@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import SteppedRun, StepsCalls
 from tfdbg_cli.engines.kit.engine import OneProgramEngine
 from tfdbg_cli.engines.kit.program import Program, RunsAdapter
@@ -53,7 +54,13 @@ class TorchEngine(OneProgramEngine["TorchProgram"], StepsCalls):
         Raises:
             UserError: the package ``greenlet`` isn't installed.
         """
-        return self.program().call_stepper(function, args, kwargs, scopes)
+        from tfdbg_cli.engines.torch.private import NAMES, STEPPED
+        from tfdbg_cli.engines.torch.stepping.call import SteppedCall
+
+        program = self.program()
+        if why_not := NAMES.why_not(STEPPED):
+            raise UserError(why_not)
+        return SteppedCall(program, function, args, kwargs, scopes).stepper()
 
     def is_module(self, thing: Any) -> bool:
         """Whether it is a ``torch.nn.Module``."""

@@ -84,6 +84,13 @@ is_zero: Callable[[torch.Tensor], bool] = NAMES.require("torch:Tensor._is_zerote
 NAMES.require("torch:Tensor._version")
 #: How often a tensor was written to; inference tensors raise.
 write_count: Callable[[torch.Tensor], int] = operator.attrgetter("_version")
+
+
+def count_of(tensor: torch.Tensor) -> int:
+    """`write_count`; -1 where nobody counts."""
+    return -1 if tensor.is_inference() else write_count(tensor)
+
+
 NAMES.require("torch:UntypedStorage._cdata")
 NAMES.require("torch:UntypedStorage._weak_ref")
 _let_go: Callable[[int], None] = NAMES.require("torch:UntypedStorage._free_weak_ref")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.engines.base import KeyMeeting, Meeting, SteppedRun
+from tfdbg_cli.engines.base import KeyMeeting, Meeting
 from tfdbg_cli.engines.kit.program import RunsAdapter
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
-from tfdbg_cli.engines.torch.private import NAMES, STEPPED, default_store
+from tfdbg_cli.engines.torch.private import NAMES, default_store
 from tfdbg_cli.engines.torch.runs.lifecycle import PatchedProgram
 from tfdbg_cli.engines.torch.runs.patches import Interceptor, Patches
 from tfdbg_cli.engines.torch.runs.runs import Runs
@@ -40,33 +40,12 @@ class TorchProgram(PatchedProgram):
         """Say of which versions the engine knows that it works."""
         NAMES.tell_version()
 
-    def call_stepper(
-        self,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        scopes: frozenset[str] | None = None,
-    ) -> SteppedRun:
-        """A call of a function, to be made step by step."""
-        from tfdbg_cli.engines.torch.stepping.call import SteppedCall
-
-        if why_not := NAMES.why_not(STEPPED):
-            raise UserError(why_not)
-
-        return SteppedCall(self, function, args, kwargs, scopes).stepper()
-
     def intercept(self, module: Any, through: Interceptor) -> Callable[[], None]:
         """See `TorchEngine.intercept`."""
-        unpatch, undo = self.watched(), self.patches.intercept(module, through)
-        undone: list[bool] = []
-
-        def give_up() -> None:
-            if not undone:
-                undone.append(True)
-                undo()
-                unpatch()
-
-        return give_up
+        undoing = contextlib.ExitStack()  # closed once more, it does nothing
+        undoing.callback(self.watched())
+        undoing.callback(self.patches.intercept(module, through))
+        return undoing.close
 
 
 class TorchAdapter(RunsAdapter):
@@ -74,16 +53,20 @@ class TorchAdapter(RunsAdapter):
 
     def seed(self) -> str | None:
         """That of the default generator on the CPU."""
-        import torch
-
         return f"{torch.initial_seed()} (torch.initial_seed())"
 
     def meeting(self) -> Meeting | None:
-        """The default process group's, once there is one."""
-        found = meeting()
-        if found is not None:
-            found.whereabouts = self.session.runs.where
-        return found
+        """The default process group's, once there is one; ``None`` before, and alone."""
+        if "torch.distributed.distributed_c10d" not in sys.modules:
+            return None
+        distributed = torch.distributed
+        if not distributed.is_available() or not distributed.is_initialized():
+            return None
+        size = distributed.get_world_size()
+        store = default_store() if size > 1 else None
+        if store is None:
+            return None
+        return StoreMeeting(distributed.get_rank(), size, store, self.session.runs.where)
 
 
 class StoreMeeting(KeyMeeting):
@@ -96,13 +79,11 @@ class StoreMeeting(KeyMeeting):
         rank: of this process.
         size: how many there are.
         store: a ``torch.distributed.Store``.
-
-    Attributes:
         whereabouts: tells where the program is.
     """
 
-    def __init__(self, rank: int, size: int, store: Any) -> None:
-        super().__init__(rank, size)
+    def __init__(self, rank: int, size: int, store: Any, whereabouts: Callable[[], str]) -> None:
+        super().__init__(rank, size, whereabouts)
         self._store = store
 
     def set_key(self, key: str, text: str) -> None:
@@ -110,15 +91,3 @@ class StoreMeeting(KeyMeeting):
 
     def get_key(self, key: str) -> str | None:
         return bytes(self._store.get(key)).decode() if self._store.check([key]) else None
-
-
-def meeting() -> StoreMeeting | None:
-    """The meeting of this program's ranks; ``None`` before ``init_process_group``, and alone."""
-    if "torch.distributed.distributed_c10d" not in sys.modules:
-        return None
-    distributed = torch.distributed
-    if not distributed.is_available() or not distributed.is_initialized():
-        return None
-    size = distributed.get_world_size()
-    store = default_store() if size > 1 else None
-    return StoreMeeting(distributed.get_rank(), size, store) if store is not None else None

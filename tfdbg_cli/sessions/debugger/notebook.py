@@ -43,7 +43,6 @@ class NotebookDebugger(Debugger):
 
     Args:
         make_ui: makes what prints and asks, from the settings.
-        config_path: settings file; ``None``: the user's own.
 
     Attributes:
         service: the commands of the last run that stopped; of none at first.
@@ -52,10 +51,8 @@ class NotebookDebugger(Debugger):
 
     looks_back = True
 
-    def __init__(
-        self, make_ui: Callable[[Settings], TextUI], config_path: str | None = None
-    ) -> None:
-        super().__init__(config_path=config_path)
+    def __init__(self, make_ui: Callable[[Settings], TextUI]) -> None:
+        super().__init__()
         self.ui = make_ui(self.settings)
         self._ui = self.ui
         self.ui.more_hint = _MORE

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from abc import abstractmethod
 from typing import Any
 
-from tfdbg_cli.dumps.dump import Dump, RunInfo
+from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.run_info import RunError
-from tfdbg_cli.dumps.series.tracks import Tracks
-from tfdbg_cli.engines.base import Adapter, Capture, ProgramRun, RunAction, SteppedRun, Watch
+from tfdbg_cli.engines.base import Adapter, Capture, ProgramRun, RunAction, RunHost, SteppedRun
 from tfdbg_cli.sessions.director.runs import Decision, StartedRun, describe_end
 
 __all__ = ["NOT_STEPPED", "NOT_TIMED", "ProgramHost"]
@@ -20,7 +18,7 @@ NOT_STEPPED = "This kind of run can't be stepped through: it was a debugged one.
 NOT_TIMED = "This kind of run can't be timed: it was a debugged one."
 
 
-class ProgramHost(ABC):
+class ProgramHost(RunHost):
     """A `RunHost`, made of what is done at the two ends of any run."""
 
     _adapter: Adapter
@@ -58,41 +56,7 @@ class ProgramHost(ABC):
         """Whether runs on this thread aren't asked about."""
         return False
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody wants to know of runs at the moment: engines may keep out of the way."""
-        return False
-
-    def when_wanted(self, wake: Callable[[], None]) -> None:
-        """Call a function as soon as somebody does again."""
-
-    @property
-    def tracks(self) -> Tracks | None:
-        """Where numbers over runs go; ``None``: nobody wants any."""
-        return None
-
-    def followed(self) -> frozenset[str]:
-        """The nodes whose values are asked for at the end of each run."""
-        return frozenset()
-
-    def follow(self, number: int, dump: Dump) -> None:
-        """The values of a run that is over."""
-
-    def expected_watch(self) -> Watch | None:
-        """What the next run will be watched for, if it is known now that it will be."""
-        return None
-
-    def gave_up(self, reason: str) -> None:
-        """The engine has failed, and nothing is watched any more."""
-
     def open_run(self, run: ProgramRun) -> Decision:
-        """A run of an engine without sessions begins: what is to be done with it?
-
-        The engine does as `Decision.action` says and calls `close_run` at the end.
-
-        Raises:
-            SystemExit: the user ended the program.
-        """
         count = self.increment_run_call_count()
 
         def describe() -> RunInfo:
@@ -115,11 +79,6 @@ class ProgramHost(ABC):
         return decision
 
     def close_run(self, run: Decision, capture: Capture) -> None:
-        """The run is at its end; its error, if it has one, is the caller's to raise.
-
-        Raises:
-            SystemExit: the user ended the program.
-        """
         is_debugged = run.action != RunAction.NON_DEBUG_RUN
         if not is_debugged and (capture.error is None or self.is_ignored()):
             return  # nothing to tell, and no reason to describe it

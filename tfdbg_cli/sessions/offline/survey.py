@@ -12,7 +12,7 @@ from tfdbg_cli.dumps.dump import Datum, Dump, RunError
 from tfdbg_cli.dumps.open import RankRun, open_dump, open_ranks
 from tfdbg_cli.dumps.profile import is_profile_only
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump
-from tfdbg_cli.tensors.measurements import Background, Measurements
+from tfdbg_cli.tensors.measurements import Measurements
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
 __all__ = ["RunFacts", "Survey", "SurveyedRun"]
@@ -151,10 +151,6 @@ class Survey:
         if run.joined is not None:
             return open_ranks(run.joined, validate=self._validate)
         return open_dump(run.path, validate=self._validate)
-
-    def background(self) -> Background[_Job]:
-        """A thread that surveys the runs that a list shows."""
-        return Background(self)
 
     def peek(self, run: SurveyedRun) -> RunFacts | None:
         """What is known of a run; nothing is read."""

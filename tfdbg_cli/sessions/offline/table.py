@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand, chosen_columns
-from tfdbg_cli.commands.table import TableDocument, aligned, fitted, frozen_width
+from tfdbg_cli.commands.table import WaitingTable
 from tfdbg_cli.common.documents import Line, Link, Span
 from tfdbg_cli.sessions.offline.search import FoundRun, RunFilter
 from tfdbg_cli.sessions.offline.survey import RunFacts, Survey, SurveyedRun
+from tfdbg_cli.tensors.measurements import Background
 
 __all__ = ["RUN_COLUMNS", "RunTable", "run_record", "sorted_runs"]
 
@@ -26,7 +27,7 @@ _FETCHES = 3
 _FIRST = "First tensor"
 
 
-class RunTable(TableDocument):
+class RunTable(WaitingTable):
     """The heads of the columns, then one row a run.
 
     Args:
@@ -49,7 +50,6 @@ class RunTable(TableDocument):
         self._runs = runs
         self._wanted = wanted
         self._found = found
-        self._background = survey.background()
         self._number_width = max((len(run.label) for run in runs), default=3)
         widest = max((len(_tensor(each)) for each in found), default=0)
         #: The heads and widths of the columns; a negative one is that of numbers.
@@ -75,21 +75,15 @@ class RunTable(TableDocument):
             sorts=RUN_COLUMNS,
             flag="--columns",
         )
-        self._shown = written.shown
-        self._widths = [self._width(each, columns[each.name][1]) for each in self._shown]
-        super().__init__(len(runs), written, frozen_width(self._shown, self._widths))
-        self._order = written
+        widths = [self._width(each, columns[each.name][1]) for each in written.shown]
+        super().__init__(len(runs), written, widths, Background(survey), gap=2)
 
     @staticmethod
     def _width(shown: ColumnChoice, usual: int) -> int:
         return (-shown.width if usual < 0 else shown.width) or usual or 20 * shown.is_frozen
 
     def _line(self, cells: Mapping[str, Sequence[Span]]) -> Line:
-        row = []
-        for each, width in zip(self._shown, self._widths, strict=True):
-            cell = cells[each.name]
-            row.append(fitted(cell, abs(width)) if each.width or each.is_frozen else cell)
-        return aligned(row, self._widths)
+        return self._aligned(cells[each.name] for each in self._written.shown)
 
     def rows(self, start: int, stop: int) -> list[Line]:
         """The rows ``start`` to ``stop - 1``; what isn't known is asked for, not waited for."""
@@ -102,11 +96,6 @@ class RunTable(TableDocument):
             self._background.want(missing)
         return [self._row(at, run, known[run.number]) for at, run in enumerate(shown, start)]
 
-    @property
-    def pending(self) -> bool:
-        """Whether some row that was made waits for its run; asking keeps them coming."""
-        return self._background.is_pending
-
     def settle(self, start: int, stop: int) -> None:
         """Read what these lines show."""
         shown = self._runs[max(start - 1, 0) : max(stop - 1, 0)]
@@ -117,7 +106,7 @@ class RunTable(TableDocument):
     def head_line(self) -> Line:
         """The heads of the columns."""
         heads = self._heads.items()
-        return self._line({name: self._order.head(name, text) for name, text in heads})
+        return self._line({name: self._written.head(name, text) for name, text in heads})
 
     def _row(self, at: int, run: SurveyedRun, facts: RunFacts | None) -> Line:
         is_open = run.number == self._survey.current

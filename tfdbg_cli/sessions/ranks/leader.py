@@ -204,11 +204,6 @@ class Leader:
 
     # What the leader's own runs need.
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether somebody is asked right now."""
-        return bool(self._state["stopped"])
-
     def opened(self, run: str) -> None:
         """This rank is in a debugged run."""
         self._run = run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -45,14 +46,9 @@ def intervene(session: Any, engine: Engine, intervention: Intervention) -> Calla
     with LOCK:
         ACTIVE.setdefault(session, []).append(intervention)
         _patch(engine)
-    ended = False
 
     def end() -> None:
-        nonlocal ended
         with LOCK:
-            if ended:
-                return
-            ended = True
             found = ACTIVE.get(session, [])
             if intervention in found:
                 found.remove(intervention)
@@ -60,7 +56,9 @@ def intervene(session: Any, engine: Engine, intervention: Intervention) -> Calla
                 ACTIVE.pop(session, None)
             _unpatch(engine)
 
-    return end
+    ending = contextlib.ExitStack()  # closed once more, it does nothing
+    ending.callback(end)
+    return ending.close
 
 
 def _patch(engine: Engine) -> None:

@@ -49,7 +49,7 @@ _PAGE = "margin:0;padding:0;line-height:1.3;white-space:pre;overflow-x:auto"
 _TITLES = {"error": _RED, "": ""}
 
 
-def _span(span: Span, prefix: str) -> str:
+def _span(span: Span) -> str:
     style = _STYLES.get(span.role, "")
     text = escape(span.text)
     if span.ink is not None:
@@ -61,7 +61,8 @@ def _span(span: Span, prefix: str) -> str:
         # Followed by typing what the tooltip says: output that ran code when it is clicked would
         # not work in a saved notebook.
         style = f"{style};{_LINK}" if style else _LINK
-        return f'<span style="{style}" title="{escape(prefix + span.link.command)}">{text}</span>'
+        typed = escape(f"%tfdbg {span.link.command}")
+        return f'<span style="{style}" title="{typed}">{text}</span>'
     return f'<span style="{style}">{text}</span>' if style else text
 
 
@@ -72,16 +73,13 @@ def image_html(png: bytes, alt: str) -> str:
     return f'<img alt="{escape(alt)}" style="{style}" src="data:image/png;base64,{data}">'
 
 
-def to_html(
-    lines: Iterable[Line], title: str = "", title_role: str = "", *, prefix: str = "%tfdbg "
-) -> str:
+def to_html(lines: Iterable[Line], title: str = "", title_role: str = "") -> str:
     """Lines as one piece of HTML, with inline styles only.
 
     Args:
         lines: of a Document. Links are text with the command in a tooltip.
         title: a heading; empty: none.
         title_role: ``error`` for an alert.
-        prefix: what has to be typed in front of a link's command.
     """
     parts = []
     if title:
@@ -90,18 +88,18 @@ def to_html(
     for is_table, group in groupby(lines, lambda made: isinstance(made, TableRow)):
         if is_table:
             rows = [made for made in group if isinstance(made, TableRow)]
-            parts.append(_table(rows, prefix))
+            parts.append(_table(rows))
         else:
-            body = "\n".join(_spans(made.spans, prefix) for made in group)
+            body = "\n".join(_spans(made.spans) for made in group)
             parts += [f'<pre style="{_PAGE}">{body}</pre>'] if body else []
     return "\n".join(parts)
 
 
-def _spans(spans: Iterable[Span], prefix: str) -> str:
-    return "".join(_span(span, prefix) for span in spans)
+def _spans(spans: Iterable[Span]) -> str:
+    return "".join(_span(span) for span in spans)
 
 
-def _table(rows: list[TableRow], prefix: str) -> str:
+def _table(rows: list[TableRow]) -> str:
     """Rows as a table. The first one holds the heads, but for a list that goes on from above."""
     has_heads = not any(map(str.isdigit, rows[0].text))
     # Columns of numbers end at one place and begin at several.
@@ -114,7 +112,7 @@ def _table(rows: list[TableRow], prefix: str) -> str:
         cells = []
         for at, place in enumerate(row.places):
             side = "right" if len(ends[at]) == 1 and len(starts[at]) > 1 else "left"
-            text = _spans(_cut(row, *place), prefix)
+            text = _spans(_cut(row, *place))
             cells.append(f'<{tag} style="{_CELL.format(side)}">{text}</{tag}>')
         written.append(f"<tr>{''.join(cells)}</tr>")
     body = "\n".join(written)

@@ -7,7 +7,8 @@ neither side has to trust the other to draw what it says.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from tfdbg_cli.commands.reply import (
     Candidate,
@@ -37,26 +38,25 @@ from tfdbg_cli.common.printable import printable
 from tfdbg_cli.net.wire import MalformedError
 
 __all__ = [
+    "CELLS",
+    "COMMAND",
+    "COMMANDS",
+    "COMPLETION",
+    "FIELDS",
+    "HEAD",
+    "HIT",
+    "HITS",
+    "LINES",
     "LONGEST_LINE",
+    "PART",
+    "PLACE",
+    "REPLY",
+    "STEP",
+    "TURNED",
     "Head",
-    "decode_cells",
-    "decode_command",
-    "decode_commands",
-    "decode_completion",
-    "decode_fields",
-    "decode_head",
-    "decode_hit",
-    "decode_lines",
-    "decode_part",
-    "decode_place",
-    "decode_reply",
-    "decode_turned",
-    "encode_cells",
-    "encode_commands",
+    "Kind",
     "encode_completion",
     "encode_document",
-    "encode_fields",
-    "encode_lines",
     "encode_reply",
     "integer",
 ]
@@ -76,14 +76,110 @@ _MOST_CANDIDATES = 2_000
 _MOST_MENU_ITEMS = 200
 _MOST_TABLES = 1000
 
-_Result = TypeVar("_Result")
+_Value = TypeVar("_Value")
+
+
+class Kind(Generic[_Value]):
+    """How values of one kind are written as JSON in the program, and read in the client.
+
+    Args:
+        encode: JSON of a value.
+        read: a value of JSON. Raises one of several errors if it is of nothing of the kind.
+    """
+
+    def __init__(self, encode: Callable[[Any], Any], read: Callable[[Any], _Value]) -> None:
+        self.encode = encode
+        self.read = read
+
+    def decode(self, data: Any) -> _Value:
+        """As `read`.
+
+        Raises:
+            MalformedError: the JSON is of nothing of the kind.
+        """
+        try:
+            return self.read(data)
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+            raise MalformedError(f"{type(error).__name__}: {error}") from None
+
+
+def _maybe(kind: Kind[_Value]) -> Kind[_Value | None]:
+    return Kind(
+        lambda value: None if value is None else kind.encode(value),
+        lambda data: None if data is None else kind.read(data),
+    )
+
+
+def _many(kind: Kind[Any], most: int | None = None, make: Callable[..., Any] = tuple) -> Kind[Any]:
+    return Kind(
+        lambda values: [*map(kind.encode, values[:most])],
+        lambda data: make(map(kind.read, data)),
+    )
+
+
+def _in_line(kind: Kind[_Value]) -> Kind[list[_Value]]:
+    """Those of a line, as far as lines are sent."""
+    return Kind(
+        lambda values: [kind.encode(each) for each in values if each.stop <= LONGEST_LINE],
+        lambda data: [*map(kind.read, data)],
+    )
+
+
+def _row(make: Callable[..., _Value], *kinds: Kind[Any]) -> Kind[_Value]:
+    """A named tuple, as a list of its parts."""
+    return Kind(
+        lambda value: [kind.encode(part) for kind, part in zip(kinds, value, strict=True)],
+        lambda data: make(*(kind.read(part) for kind, part in zip(kinds, data, strict=True))),
+    )
+
+
+def _named(make: Callable[..., _Value], **kinds: Kind[Any]) -> Kind[_Value]:
+    """An object, by the names of its attributes."""
+    return Kind(
+        lambda value: {name: kind.encode(getattr(value, name)) for name, kind in kinds.items()},
+        lambda data: make(**{name: kind.read(data[name]) for name, kind in kinds.items()}),
+    )
+
+
+# Parts.
 
 
 def _cut(text: str, limit: int = _LONGEST_TEXT) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-# From the program.
+def _text(data: Any) -> str:
+    if not isinstance(data, str):
+        raise TypeError(f"{data!r} is not text")
+    return data
+
+
+def integer(data: Any) -> int:
+    """A number of lines, columns or indices as it came; raises TypeError or ValueError."""
+    if type(data) is not int:
+        raise TypeError(f"{data!r} is not a number")
+    if abs(data) >= 1 << 63:
+        raise ValueError("a number without end")
+    return data
+
+
+def _count(data: Any) -> int:
+    if integer(data) < 0:
+        raise ValueError("a negative number")
+    return integer(data)
+
+
+_NUMBER = Kind(int, integer)
+_FLAG = Kind(bool, bool)
+_TEXT = Kind(_cut, _text)
+# A text that must not be cut, as somebody obeys it.
+_WHOLE = Kind(str, _text)
+# A text of which nothing else makes sure that it is printable.
+_PRINTED = Kind(_cut, lambda data: printable(_text(data)))
+_INDICES: Kind[tuple[int, ...]] = _many(_NUMBER)
+
+
+# Lines.
 
 
 def _encode_line(made: Line) -> tuple[list[Any], int]:
@@ -111,7 +207,7 @@ def _encode_line(made: Line) -> tuple[list[Any], int]:
     return [spans, None if indices is None else [[*indices[0]], [*indices[1]]]], size + 8
 
 
-def encode_lines(lines: Iterable[Line]) -> list[Any]:
+def _encode_lines(lines: Iterable[Line]) -> list[Any]:
     """The lines from the first on, as many as fit in a message; at least one if there is one."""
     encoded: list[Any] = []
     total = 0
@@ -124,137 +220,6 @@ def encode_lines(lines: Iterable[Line]) -> list[Any]:
     return encoded
 
 
-def encode_document(document: Document, number: int) -> dict[str, Any]:
-    """All about a Document but its lines.
-
-    Args:
-        document: which.
-        number: what the client asks for it by.
-    """
-    return {
-        "number": number,
-        "title": _cut(document.title),
-        "title_role": document.title_role,
-        "menu": [[_cut(t), _cut(c), e] for t, c, e in document.menu[:_MOST_MENU_ITEMS]],
-        "initial_line": int(document.initial_line),
-        "initial_search": _cut(document.initial_search),
-        "initial_element": [int(index) for index in document.initial_element or ()],
-        "steps": _cut(document.steps),
-        "kind": _cut(document.kind),
-        "tables": [list(table) for table in document.tables[:_MOST_TABLES]],
-        "turns": sorted(document.turns),
-        "is_paged": type(document).paged is not Document.paged,
-        "is_data": document.is_data,
-        "count": int(document.line_count),
-        # Whether a line may be drawn before all of it is known.
-        "pends": type(document).pending is not Document.pending,
-    }
-
-
-def encode_reply(
-    reply: Reply, register: Callable[[Document], int], settings: Mapping[str, Any], prompt: str
-) -> dict[str, Any]:
-    """A Reply.
-
-    Args:
-        reply: which.
-        register: makes the number of its Document.
-        settings: those that the command changed.
-        prompt: after the command.
-    """
-    document, question = reply.document, reply.question
-    return {
-        "command": _cut(reply.command),
-        "document": None if document is None else encode_document(document, register(document)),
-        "message": None
-        if reply.message is None
-        else [_cut(reply.message.text), reply.message.role],
-        "details": [_cut(text) for text in reply.details[:_MOST_DETAILS]],
-        "leave": reply.leave is not None,
-        "request": None if reply.request is None else list(reply.request),
-        "question": None
-        if question is None
-        else [_cut(question.text), [list(choice) for choice in question.choices]],
-        "rest": list(reply.rest),
-        "settings": dict(settings),
-        "prompt": prompt,
-    }
-
-
-def encode_completion(completion: Completion) -> dict[str, Any]:
-    """A completion. Of very many candidates those are sent that keep their common prefix right."""
-    found = completion.candidates
-    if len(found) > _MOST_CANDIDATES:
-        low, high = min(found), max(found)
-        found = [*found[: _MOST_CANDIDATES - 2], low, high]
-    return {
-        "start": completion.start,
-        "candidates": [[_cut(candidate.text), _cut(candidate.summary, 200)] for candidate in found],
-    }
-
-
-def encode_cells(cells: Sequence[Cell]) -> list[Any]:
-    """The cells of a line, as far as lines are sent."""
-    return [
-        [c.start, c.stop, [*map(int, c.indices)], None if c.last is None else [*map(int, c.last)]]
-        for c in cells
-        if c.stop <= LONGEST_LINE
-    ]
-
-
-def encode_fields(fields: Sequence[Field]) -> list[Any]:
-    """The fields of a line, as far as lines are sent."""
-    return [[*found[:2], *map(_cut, found[2:])] for found in fields if found.stop <= LONGEST_LINE]
-
-
-def encode_step(step: ElementStep | None) -> list[Any] | None:
-    """A step from element to element."""
-    if step is None:
-        return None
-    return [step.line, [*map(int, step.indices)], step.number, step.total, step.wrapped]
-
-
-def encode_commands(commands: Sequence[CommandInfo]) -> list[Any]:
-    """The commands of a stop."""
-    return [[info.name, [*info.aliases], info.summary, info.needs_argument] for info in commands]
-
-
-# In the client.
-
-
-def _checked(read: Callable[[Any], _Result]) -> Callable[[Any], _Result]:
-    """The same function; whatever it raises, the message was malformed."""
-
-    def checked(data: Any) -> _Result:
-        try:
-            return read(data)
-        except MalformedError:
-            raise
-        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
-            raise MalformedError(f"{read.__name__}: {error}") from None
-
-    return checked
-
-
-def _text(data: Any) -> str:
-    if not isinstance(data, str):
-        raise TypeError(f"{data!r} is not text")
-    return data
-
-
-def integer(data: Any) -> int:
-    """A number of lines, columns or indices as it came; raises TypeError or ValueError."""
-    if type(data) is not int:
-        raise TypeError(f"{data!r} is not a number")
-    if abs(data) >= 1 << 63:
-        raise ValueError("a number without end")
-    return data
-
-
-def _indices(data: Any) -> tuple[int, ...]:
-    return tuple(integer(number) for number in data)
-
-
 def _colour(data: Any) -> int | None:
     if data is None:
         return None
@@ -263,7 +228,7 @@ def _colour(data: Any) -> int | None:
     return integer(data)
 
 
-def _decode_span(data: Any) -> Span:
+def _read_span(data: Any) -> Span:
     text, role, command, colours = [*data, *("", "", None)[len(data) - 1 :]][:4]
     if role not in ROLES:
         role = ""
@@ -275,43 +240,42 @@ def _decode_span(data: Any) -> Span:
     return Span(_text(text), role, link, ink)
 
 
-@_checked
-def decode_lines(data: Any) -> list[Line]:
-    """What `encode_lines` made."""
+def _read_lines(data: Any) -> list[Line]:
     return [
         Line(
-            map(_decode_span, spans),
-            None if indices is None else (_indices(indices[0]), _indices(indices[1])),
+            map(_read_span, spans),
+            None if indices is None else (_INDICES.read(indices[0]), _INDICES.read(indices[1])),
         )
         for spans, indices in data
     ]
 
 
-@_checked
-def decode_reply(data: Any) -> Reply:
-    """What `encode_reply` made, without its Document and settings."""
-    message, request, question = data["message"], data["request"], data["question"]
-    return Reply(
-        _text(data["command"]),
-        message=None if message is None else Toast(_text(message[0]), _text(message[1])),
-        details=tuple(_text(text) for text in data["details"]),
-        leave=Leave(None) if data["leave"] else None,
-        request=None if request is None else UiRequest(_text(request[0]), _text(request[1])),
-        question=None if question is None else _decode_question(question),
-        rest=tuple(_text(text) for text in data["rest"]),
-    )
+#: Lines, in the program any number of them; so many are sent as fit in a message, at least one.
+LINES = Kind(_encode_lines, _read_lines)
+#: What is known of one line.
+CELLS = _in_line(_row(Cell, _NUMBER, _NUMBER, _INDICES, _maybe(_INDICES)))
+FIELDS = _in_line(_row(Field, _NUMBER, _NUMBER, _PRINTED, _PRINTED))
+#: A step from element to element, if there is one.
+STEP = _maybe(_row(ElementStep, _maybe(_NUMBER), _INDICES, _NUMBER, _NUMBER, _FLAG))
+#: A line number.
+PLACE = _NUMBER
+#: A command line.
+COMMAND = _PRINTED
 
 
-def _decode_question(data: Any) -> Question:
-    text, choices = data
-    return Question(
-        _text(text),
-        tuple(Choice(_text(k), _text(caption), _text(command)) for k, caption, command in choices),
-    )
+# Documents.
 
 
-class Head(NamedTuple):
-    """All about a Document but its lines; see `encode_document`."""
+@dataclass(frozen=True)
+class Head:
+    """All about a Document but its lines.
+
+    Attributes:
+        number: what the client asks for it by.
+        is_paged: whether it is another one on pages of another height.
+        count: of its lines.
+        pends: whether a line may be drawn before all of it is known.
+    """
 
     number: int
     title: str
@@ -326,128 +290,117 @@ class Head(NamedTuple):
     turns: frozenset[str]
     is_paged: bool
     is_data: bool
-    line_count: int
+    count: int
     pends: bool
 
 
-@_checked
-def decode_head(data: Any) -> Head:
-    """What `encode_document` made."""
-    return Head(
-        integer(data["number"]),
-        _text(data["title"]),
-        _text(data["title_role"]),
-        tuple(
-            MenuItem(_text(caption), _text(command), bool(enabled))
-            for caption, command, enabled in data["menu"]
-        ),
-        integer(data["initial_line"]),
-        _text(data["initial_search"]),
-        tuple(integer(index) for index in data["initial_element"]) or None,
-        printable(_text(data["steps"])),
-        _text(data["kind"]),
-        tuple(_decode_table(*table) for table in data["tables"]),
-        frozenset(_text(way) for way in data.get("turns", ())),
-        bool(data.get("is_paged", False)),
-        bool(data["is_data"]),
-        integer(data["count"]),
-        bool(data["pends"]),
-    )
+HEAD = _named(
+    Head,
+    number=_NUMBER,
+    title=_TEXT,
+    title_role=_WHOLE,
+    menu=_many(_row(MenuItem, _TEXT, _TEXT, _FLAG), _MOST_MENU_ITEMS),
+    initial_line=_NUMBER,
+    initial_search=_TEXT,
+    initial_element=Kind(
+        lambda indices: _INDICES.encode(indices or ()), lambda data: _INDICES.read(data) or None
+    ),
+    steps=_PRINTED,
+    kind=_TEXT,
+    tables=_many(
+        _row(TableLines, _NUMBER, _NUMBER, Kind(int, _count), _FLAG),
+        _MOST_TABLES,
+    ),
+    turns=Kind(sorted, lambda data: frozenset(map(_text, data))),
+    is_paged=_FLAG,
+    is_data=_FLAG,
+    count=_NUMBER,
+    pends=_FLAG,
+)
 
 
-@_checked
-def decode_part(data: Any) -> tuple[list[Line], bool]:
-    """Some lines of a Document, and whether they hold placeholders."""
-    return decode_lines(data["lines"]), bool(data["pending"])
+def encode_document(document: Document, number: int) -> dict[str, Any]:
+    """All about a Document but its lines, see `Head`."""
+    kind = type(document)
+    known: dict[str, Any] = {
+        "number": number,
+        "is_paged": kind.paged is not Document.paged,
+        "count": document.line_count,
+        "pends": kind.pending is not Document.pending,
+    }
+    others = {name: getattr(document, name) for name in Head.__annotations__ if name not in known}
+    made: dict[str, Any] = HEAD.encode(Head(**known, **others))
+    return made
 
 
-@_checked
-def decode_hit(data: Any) -> tuple[int | None, int]:
-    """The line that a search found, and the line up to which (exclusive) there is no match."""
-    hit = data["hit"]
-    return None if hit is None else integer(hit), integer(data["upto"])
+def _values(**values: Any) -> Any:
+    return (*values.values(),)
 
 
-@_checked
-def decode_hits(data: Any) -> tuple[list[int], int]:
-    """The lines that match, and the line up to which (exclusive) there are no others."""
-    return [integer(hit) for hit in data["hits"]], integer(data["upto"])
+#: Some lines of a Document, and whether they hold placeholders.
+PART: Kind[tuple[list[Line], bool]] = _named(_values, lines=LINES, pending=_FLAG)
+#: The line that a search found, and the line up to which (exclusive) there is no match.
+HIT: Kind[tuple[int | None, int]] = _named(_values, hit=_maybe(_NUMBER), upto=_NUMBER)
+#: The lines that match, and the line up to which (exclusive) there are no others.
+HITS: Kind[tuple[tuple[int, ...], int]] = _named(_values, hits=_INDICES, upto=_NUMBER)
+#: A Document that is seen otherwise, as it came, and where the cursor goes.
+TURNED: Kind[tuple[Any, tuple[int, ...] | None]] = _named(
+    _values, document=Kind(dict, lambda data: data), indices=_maybe(_INDICES)
+)
 
 
-@_checked
-def decode_completion(data: Any) -> Completion:
-    """What `encode_completion` made."""
-    return Completion(
-        integer(data["start"]),
-        [Candidate(_text(t), _text(s)) for t, s in data["candidates"]],
-    )
+# Replies.
+
+#: The parts of a Reply that are plain: all but its Document.
+REPLY = _named(
+    Reply,
+    command=_TEXT,
+    message=_maybe(_row(Toast, _TEXT, _WHOLE)),
+    details=_many(_TEXT, _MOST_DETAILS),
+    leave=Kind(lambda leave: leave is not None, lambda data: Leave(None) if data else None),
+    request=_maybe(_row(UiRequest, _WHOLE, _WHOLE)),
+    question=_maybe(_row(Question, _TEXT, _many(_row(Choice, _WHOLE, _WHOLE, _WHOLE)))),
+    rest=_many(_WHOLE),
+)
 
 
-#: A line number.
-decode_place = _checked(integer)
+def encode_reply(
+    reply: Reply, register: Callable[[Document], int], settings: Mapping[str, Any], prompt: str
+) -> dict[str, Any]:
+    """A Reply.
+
+    Args:
+        reply: which.
+        register: makes the number of its Document.
+        settings: those that the command changed.
+        prompt: after the command.
+    """
+    document = reply.document
+    return {
+        **REPLY.encode(reply),
+        "document": None if document is None else encode_document(document, register(document)),
+        "settings": dict(settings),
+        "prompt": prompt,
+    }
 
 
-@_checked
-def decode_cells(data: Any) -> list[Cell]:
-    """What `encode_cells` made."""
-    return [
-        Cell(integer(a), integer(b), _indices(first), None if last is None else _indices(last))
-        for a, b, first, last in ([*cell, None][:4] for cell in data)
-    ]
+COMPLETION = _named(
+    Completion,
+    start=_NUMBER,
+    candidates=_many(_row(Candidate, _TEXT, Kind(lambda text: _cut(text, 200), _text)), make=list),
+)
 
 
-@_checked
-def decode_turned(data: Any) -> tuple[Any, tuple[int, ...] | None]:
-    """The head of a Document that is seen otherwise, and where the cursor goes."""
-    indices = data["indices"]
-    return data["document"], None if indices is None else _indices(indices)
+def encode_completion(completion: Completion) -> dict[str, Any]:
+    """A completion. Of very many candidates those are sent that keep their common prefix right."""
+    found: Sequence[Candidate] = completion.candidates
+    if len(found) > _MOST_CANDIDATES:
+        found = [*found[: _MOST_CANDIDATES - 2], min(found), max(found)]
+    made: dict[str, Any] = COMPLETION.encode(Completion(completion.start, found))
+    return made
 
 
-def _decode_table(first: Any, behind: Any, frozen: Any, has_heads: Any) -> TableLines:
-    if integer(frozen) < 0:
-        raise ValueError("a negative number")
-    return TableLines(integer(first), integer(behind), frozen, bool(has_heads))
-
-
-@_checked
-def decode_fields(data: Any) -> list[Field]:
-    """What `encode_fields` made."""
-    return [
-        Field(integer(a), integer(b), printable(_text(column)), printable(_text(head)))
-        for a, b, column, head in data
-    ]
-
-
-@_checked
-def decode_command(data: Any) -> str:
-    """A command line."""
-    return printable(_text(data))
-
-
-@_checked
-def decode_step(data: Any) -> ElementStep | None:
-    """What `encode_step` made."""
-    if data is None:
-        return None
-    line, indices, number, total, wrapped = data
-    return ElementStep(
-        None if line is None else integer(line),
-        _indices(indices),
-        integer(number),
-        integer(total),
-        bool(wrapped),
-    )
-
-
-@_checked
-def decode_commands(data: Any) -> list[CommandInfo]:
-    """What `encode_commands` made."""
-    return [
-        CommandInfo(
-            _text(name),
-            tuple(printable(_text(alias)) for alias in aliases),
-            _text(summary),
-            bool(needs),
-        )
-        for name, aliases, summary, needs in data
-    ]
+#: The commands of a stop.
+COMMANDS: Kind[list[CommandInfo]] = _many(
+    _row(CommandInfo, _TEXT, _many(_PRINTED), _TEXT, _FLAG), make=list
+)

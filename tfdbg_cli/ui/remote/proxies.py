@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 import time
 import weakref
@@ -106,7 +107,7 @@ class RemoteService:
         """Run one command line in the program. A Ctrl-C cancels it there."""
         try:
             data = self._connection.call(self._stop, "run", text=text, width=width)
-            reply = codec.decode_reply(data)
+            reply = codec.REPLY.decode(data)
             for name, value in dict(data["settings"]).items():
                 if isinstance(value, str | int):
                     self.settings.override(str(name), value)
@@ -124,7 +125,7 @@ class RemoteService:
     def complete(self, text: str, cursor: int) -> Completion:
         """Complete the word before the cursor; nothing where that fails."""
         try:
-            return codec.decode_completion(
+            return codec.COMPLETION.decode(
                 self._connection.call(self._stop, "complete", text=text, cursor=cursor)
             )
         except (UserError, StopOverError, OverError, MalformedError):
@@ -135,7 +136,7 @@ class RemoteService:
         if self._commands is None:
             try:
                 data = self._connection.call(self._stop, "commands")
-                self._commands = codec.decode_commands(data)
+                self._commands = codec.COMMANDS.decode(data)
             except (UserError, StopOverError, OverError, MalformedError):
                 return ()
         return self._commands
@@ -144,16 +145,7 @@ class RemoteService:
 def _with_document(reply: Reply, connection: Connection, data: Any) -> Reply:
     if data is None:
         return reply
-    return Reply(
-        reply.command,
-        RemoteDocument(connection, data),
-        reply.message,
-        reply.details,
-        reply.leave,
-        reply.request,
-        reply.question,
-        reply.rest,
-    )
+    return dataclasses.replace(reply, document=RemoteDocument(connection, data))
 
 
 class RemoteDocument(Document):
@@ -168,9 +160,9 @@ class RemoteDocument(Document):
     """
 
     def __init__(self, connection: Connection, data: Mapping[str, Any]) -> None:
-        head = codec.decode_head(data)
+        head = codec.HEAD.decode(data)
         self._connection = connection
-        self._number, self._count, self._pends = head.number, head.line_count, head.pends
+        self._number, self._count, self._pends = head.number, head.count, head.pends
         self.title, self.title_role, self.menu = head.title, head.title_role, head.menu
         self.initial_line, self.initial_search = head.initial_line, head.initial_search
         self.initial_element = head.initial_element
@@ -247,7 +239,7 @@ class RemoteDocument(Document):
         made: list[Line] = []
         is_pending = False
         while len(made) < min(_BLOCK, end - start):
-            part, pends = codec.decode_part(self._ask("lines", start=start + len(made), stop=end))
+            part, pends = codec.PART.decode(self._ask("lines", start=start + len(made), stop=end))
             if not part:
                 raise UserError("The program sent no lines.")
             made += part
@@ -308,7 +300,7 @@ class RemoteDocument(Document):
             known = self._searched
             if known is None or not known.covers(pattern, direction, at):
                 data = self._search("find", pattern, start=at, direction=direction)
-                hit, upto = codec.decode_hit(data)
+                hit, upto = codec.HIT.decode(data)
                 known = self._searched = _SearchState(pattern, direction, at, upto, hit)
                 if hit is None and upto == at:
                     return None
@@ -323,7 +315,7 @@ class RemoteDocument(Document):
         found: list[int] = []
         while at < end:
             data = self._search("matches", pattern, start=at, stop=end)
-            hits, upto = codec.decode_hits(data)
+            hits, upto = codec.HITS.decode(data)
             found += hits
             if upto <= at:
                 break
@@ -331,7 +323,7 @@ class RemoteDocument(Document):
         return found
 
     def locate(self, indices: Sequence[int]) -> int:
-        return codec.decode_place(self._ask("locate", indices=[int(index) for index in indices]))
+        return codec.PLACE.decode(self._ask("locate", indices=[int(index) for index in indices]))
 
     def cells(self, number: int) -> list[Cell]:
         if not 0 <= number < self._count:
@@ -340,7 +332,7 @@ class RemoteDocument(Document):
             if len(self._cells) >= _MOST_CELLS:
                 self._cells.clear()
             try:
-                self._cells[number] = codec.decode_cells(self._ask("cells", line=number))
+                self._cells[number] = codec.CELLS.decode(self._ask("cells", line=number))
             except UserError:
                 return []
         return self._cells[number]
@@ -353,14 +345,14 @@ class RemoteDocument(Document):
             if len(self._fields) >= _MOST_CELLS:
                 self._fields.clear()
             try:
-                self._fields[number] = codec.decode_fields(self._ask("fields", line=number))
+                self._fields[number] = codec.FIELDS.decode(self._ask("fields", line=number))
             except UserError:
                 return []
         return self._fields[number]
 
     def table_command(self, number: int, column: str, verb: str) -> str:
         answer = self._ask("table_command", line=max(number, 0), column=column, verb=verb)
-        return codec.decode_command(answer)
+        return codec.COMMAND.decode(answer)
 
     def element(self, indices: Sequence[int]) -> Document | None:
         """All about one element."""
@@ -372,7 +364,7 @@ class RemoteDocument(Document):
 
     def step(self, indices: Sequence[int] | None, direction: int = 1) -> ElementStep | None:
         place = None if indices is None else [int(index) for index in indices]
-        return codec.decode_step(self._ask("step", indices=place, direction=direction))
+        return codec.STEP.decode(self._ask("step", indices=place, direction=direction))
 
     def status(self, start: int, stop: int) -> str:
         place = (max(start, 0), max(stop, 0))
@@ -400,12 +392,12 @@ class RemoteDocument(Document):
 
     def turned(self, way: str, indices: Sequence[int] | None = None) -> OtherView:
         place = None if indices is None else [int(index) for index in indices]
-        data, found = codec.decode_turned(self._ask("turned", way=way, indices=place))
+        data, found = codec.TURNED.decode(self._ask("turned", way=way, indices=place))
         return OtherView(self._other(data), found)
 
     def _other(self, data: Any) -> Document:
         """The Document that the program has sent, which may be this one."""
-        is_same = codec.decode_head(data).number == self._number
+        is_same = codec.HEAD.decode(data).number == self._number
         return self if is_same else RemoteDocument(self._connection, data)
 
 

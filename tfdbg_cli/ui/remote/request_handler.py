@@ -83,20 +83,20 @@ class RequestHandler:
         self._settings = settings
         self._answers: Mapping[str, Callable[..., Any]] = {
             "complete": self._complete,
-            "commands": lambda: codec.encode_commands(service.commands()),
+            "commands": lambda: codec.COMMANDS.encode(service.commands()),
             "lines": self._lines,
             "settle": self._settle,
             "status": self._status,
             "find": self._find,
             "matches": self._matches,
             "locate": lambda document, indices: shelf.get(document).locate(indices),
-            "cells": lambda document, line: codec.encode_cells(shelf.get(document).cells(line)),
-            "fields": lambda document, line: codec.encode_fields(shelf.get(document).fields(line)),
+            "cells": lambda document, line: codec.CELLS.encode(shelf.get(document).cells(line)),
+            "fields": lambda document, line: codec.FIELDS.encode(shelf.get(document).fields(line)),
             "table_command": lambda document, line, column, verb: shelf.get(document).table_command(
                 line, column, verb
             ),
             "element": self._element,
-            "step": lambda document, indices, direction: codec.encode_step(
+            "step": lambda document, indices, direction: codec.STEP.encode(
                 shelf.get(document).step(indices, direction)
             ),
             "resized": lambda document, width: self._other(
@@ -141,7 +141,7 @@ class RequestHandler:
         if not is_pending and type(found).pending is not Document.pending:
             # What was computed since the lines were made isn't in them.
             made = found.lines(start, stop)
-        return {"lines": codec.encode_lines(made), "pending": is_pending}
+        return {"lines": codec.LINES.encode(made), "pending": is_pending}
 
     def _settle(self, document: int, start: int, stop: int) -> None:
         self._shelf.get(document).settle(start, min(stop, start + _MOST_LINES))

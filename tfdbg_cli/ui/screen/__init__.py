@@ -33,7 +33,6 @@ class ScreenUI(UserInterface):
         settings: theme and mouse mode are obeyed now and when they change.
         color: False: no colours, whatever the theme.
         open_terminal: makes the terminal of a stop; tests have their own.
-        open_progress: makes the line that is shown between stops.
         streams: those of the process; default: as they are now.
     """
 
@@ -43,7 +42,6 @@ class ScreenUI(UserInterface):
         *,
         color: bool = True,
         open_terminal: Callable[[], Terminal] | None = None,
-        open_progress: Callable[[Callable[[], str]], ProgressLine] | None = None,
         streams: Streams | None = None,
     ) -> None:
         self._streams = streams = streams or Streams()
@@ -57,9 +55,6 @@ class ScreenUI(UserInterface):
         self._views = ViewStack()
         self._app: App | None = None
         self._plain: PlainUI | None = None
-        self._open_progress = open_progress or (
-            lambda describe: ProgressLine(describe, streams.terminal[1])
-        )
         self._progress: ProgressLine | None = None
         settings.on_change(self._setting_changed)
 
@@ -110,7 +105,7 @@ class ScreenUI(UserInterface):
     def running(self, describe: Callable[[], str], announcement: str = "") -> None:
         """Show how far the program is in the last row, above which it prints as it likes."""
         if self._app is None and self._progress is None:
-            self._progress = self._open_progress(describe)
+            self._progress = ProgressLine(describe, self._streams.terminal[1])
 
     def refresh_progress(self) -> None:
         """Draw the last row again."""

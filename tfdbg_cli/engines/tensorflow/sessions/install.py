@@ -6,7 +6,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from tensorflow.python.client import session as tf_session
@@ -83,17 +83,15 @@ def install(wrap: WrapSession) -> Callable[[], None]:
         keep_code()
         _wraps.append(wrap)
     NAMES.tell_version()
-    undone = False
 
     def undo() -> None:
-        nonlocal undone
         with _lock:
-            if not undone:
-                undone = True
-                _wraps.remove(wrap)
-                _close_doors()
+            _wraps.remove(wrap)
+            _close_doors()
 
-    return undo
+    undoing = ExitStack()  # closed once more, it does nothing
+    undoing.callback(undo)
+    return undoing.close
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Capture, RunCall, Watch
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.tensorflow.sessions.capture.plan import CapturePlan, PlannedTensor, make_plan
-from tfdbg_cli.engines.tensorflow.sessions.capture.topology import walk
+from tfdbg_cli.engines.tensorflow.sessions.capture.topology import edge_of, walk
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt_late, run_plainly
 from tfdbg_cli.engines.tensorflow.sessions.requests import Kept, RunRequest, resolve
 from tfdbg_cli.engines.tensorflow.shared import guard
@@ -28,10 +28,6 @@ _MOST = 64
 _Key = tuple[Any, int]
 
 
-def _key(tensor: Any) -> _Key:
-    return (tensor.op, tensor.value_index)
-
-
 class _Partial:
     """One partial run, from its setup to its last part.
 
@@ -42,17 +38,17 @@ class _Partial:
 
     def __init__(self, request: RunRequest, plan: CapturePlan) -> None:
         self.plan = plan
-        asked = {_key(tensor) for tensor in request.fetches}
+        asked = {edge_of(tensor) for tensor in request.fetches}
         self.fetches = set(asked)
         self.targets = set(request.targets)
-        self.feeds = {_key(tensor) for tensor in request.feeds}
+        self.feeds = {edge_of(tensor) for tensor in request.feeds}
         #: What the debugged parts so far have found, shown again where a later one fails.
         self.found: dict[_Key, Any] = {}
         #: The intermediate tensors that no part has fetched yet: each can be fetched once.
         self.left: dict[_Key, Any] = {
-            _key(tensor): tensor
+            edge_of(tensor): tensor
             for tensor in plan.extra
-            if _key(tensor) not in asked and _key(tensor) not in plan.fed
+            if edge_of(tensor) not in asked and edge_of(tensor) not in plan.fed
         }
 
     def take(self, request: RunRequest, debugged: bool) -> list[Any]:
@@ -61,9 +57,9 @@ class _Partial:
         A run is over when all that was set up is fetched and fed, so the last part takes all that
         is left.
         """
-        self.fetches -= {_key(tensor) for tensor in request.fetches}
+        self.fetches -= {edge_of(tensor) for tensor in request.fetches}
         self.targets -= set(request.targets)
-        self.feeds -= {_key(tensor) for tensor in request.feeds}
+        self.feeds -= {edge_of(tensor) for tensor in request.feeds}
         is_last = not (self.fetches or self.targets or self.feeds)
         if is_last:
             taken = list(self.left)
@@ -77,7 +73,7 @@ class _Partial:
     def ancestors(self, request: RunRequest) -> set[Any]:
         """The operations that a part needs."""
         roots = [
-            tensor.op for tensor in request.fetches if _key(tensor) not in self.plan.fed
+            tensor.op for tensor in request.fetches if edge_of(tensor) not in self.plan.fed
         ] + list(request.targets)
         return set(walk(roots, self.plan.fed))
 
@@ -174,7 +170,7 @@ class PartialRuns:
                 lambda: run(handle, [kept, fetches], feed_dict)
             )
         if is_done:
-            listed = dict(zip(map(_key, extra), kept.values or (), strict=False))
+            listed = dict(zip(map(edge_of, extra), kept.values or (), strict=False))
             state.found.update(listed)
         else:
             # The runtime cancels the session with the run: nothing can be computed any more.
@@ -212,8 +208,8 @@ def _listed(
             tensor = op.outputs[entry.slot] if op is not None else None
         else:
             tensor = plan.extra[entry.fetch]
-            if _key(tensor) in found:
-                values[entry.fetch] = found[_key(tensor)]
+            if edge_of(tensor) in found:
+                values[entry.fetch] = found[edge_of(tensor)]
             else:
                 tensor = None
         if tensor is not None and matcher.wants(entry.node, tensor.op.type, tensor.dtype.name):

@@ -14,9 +14,8 @@ from tfdbg_cli.common.interpreter.recursion import room
 from tfdbg_cli.engines.torch.modules.calls import InnerCall, ModuleCall
 from tfdbg_cli.engines.torch.modules.checks import GRADIENT, OUTPUT, Checks, unseen
 from tfdbg_cli.engines.torch.modules.facts import Facts, FactsOf
-from tfdbg_cli.engines.torch.modules.state import count_of
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.private import children_of, parameters_of
+from tfdbg_cli.engines.torch.private import children_of, count_of, parameters_of
 
 __all__ = ["Insides", "tell_arrived"]
 

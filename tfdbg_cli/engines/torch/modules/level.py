@@ -46,11 +46,11 @@ from tfdbg_cli.engines.torch.modules.replay import Aside, Replayer, ReplayRefusa
 from tfdbg_cli.engines.torch.modules.search import Search
 from tfdbg_cli.engines.torch.modules.state import version_of
 from tfdbg_cli.engines.torch.modules.steps import StepStart
+from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import quiet, storage_key
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER
-from tfdbg_cli.engines.torch.record.run_recorder import Names
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
 from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
 from tfdbg_cli.engines.torch.runs.replacing import cannot_replace
@@ -141,26 +141,26 @@ class ModulesLevel(TorchLevel):
 
     def start(self) -> None:
         self._is_on = True
-        if not self._outside.recorder.can_resume:
+        if not self._outside.can_resume:
             self._outside.start()
             if self._is_away:
-                self._outside.recorder.pause()
+                self._outside.pause()
         elif not self._is_away:
             self._outside.resume()
 
     def stop(self) -> None:
         """Look away; it costs next to nothing."""
         self._is_on = False
-        if not self._outside.recorder.can_resume:
+        if not self._outside.can_resume:
             self._outside.stop()
         elif not self._is_away:
-            self._outside.recorder.pause()
+            self._outside.pause()
 
     def _look_away(self) -> None:
         """What comes is no work of the program's own code outside of modules."""
         if not self._is_away:
             self._is_away = True
-            self._outside.recorder.pause()
+            self._outside.pause()
 
     def _look_again(self) -> None:
         """It goes on."""
@@ -219,7 +219,7 @@ class ModulesLevel(TorchLevel):
             if border is not None and border.reference() is tensor and border.version == version:
                 call.sources.append(border)
             elif parent is None:
-                self._outside.recorder.ops.use(tensor)
+                self._outside.ops.use(tensor)
                 if tensor.is_floating_point():
                     self._checks.add(INPUT, call, 0, tensor)
         writes = self._facts(module).writes
@@ -227,7 +227,7 @@ class ModulesLevel(TorchLevel):
             call.keep(min(self._most, _MOST_AT_FIRST if writes is None else _MOST_WRITTEN))
         if writes:
             for tensor, _ in call.tensors:
-                self._outside.recorder.holder.before_write(storage_key(tensor))
+                self._outside.holder.before_write(storage_key(tensor))
         outer = self._names.module(parent.module, None, None) if parent is not None else None
         call.is_wrapper = self._names.module(module, frame, outer).is_wrapper
         self._open.append(call)
@@ -262,7 +262,7 @@ class ModulesLevel(TorchLevel):
         if has_written and not facts.writes:
             for tensor, version in call.tensors:
                 if tensor.is_inference() and version_of(tensor) != version:
-                    self._outside.recorder.holder.overwritten(storage_key(tensor))
+                    self._outside.holder.overwritten(storage_key(tensor))
         facts.writes = has_written or bool(facts.writes)
         if isinstance(output, torch.Tensor):
             self._returned(call, 0, output)
@@ -382,7 +382,7 @@ class ModulesLevel(TorchLevel):
         if self._open or "backward" in self._phases:
             return (yield call)
         if has_closure:
-            recorder = self._outside.recorder
+            recorder = self._outside
             self._is_open_step = True
             self._look_again()
             recorder.enter_phase(OPTIMIZER, optimizer)
@@ -399,7 +399,7 @@ class ModulesLevel(TorchLevel):
 
     def _step_again(self, start: StepStart, make: Callable[[], Any]) -> None:
         """Make a step once more whose parameters are bad, with every op recorded."""
-        recorder, kind = self._outside.recorder, type(start.optimizer).__name__
+        recorder, kind = self._outside, type(start.optimizer).__name__
         find_again: list[Callable[[], None]] = []
 
         def step_again() -> None:
@@ -468,7 +468,7 @@ class ModulesLevel(TorchLevel):
             self._examine()
         self._insides.look_at_averages()
         known = set(self._found)
-        outside = self._outside.so_far() if self._outside.recorder.op_count else None
+        outside = self._outside.checked() if self._outside.ops.count else None
         found = [item for item in self._checks.bad(outside) if item not in known]
         found = [item for item in found if self._words.key(*item) not in self._excused]
         self._found += found
@@ -480,7 +480,7 @@ class ModulesLevel(TorchLevel):
         try:
             self._search.look(found)
             self._found = [item for item in self._found if item[0] not in self._search.unread]
-            self._outside.recorder.holder.settle()  # the update isn't seen
+            self._outside.holder.settle()  # the update isn't seen
         finally:
             if is_on:
                 self.start()
@@ -535,7 +535,7 @@ class ModulesLevel(TorchLevel):
         self.is_regular = not self._search.replays and not self._search.refusals
         if self._found or error is not None:
             self._outside.name_inputs(self._inputs)
-            self._outside.recorder.name_used(self._read())
+            self._outside.name_used(self._read())
         outside = self._finish_outside(error)
         self.is_large = self._outside.is_large
         is_bad = bool(self._found) or outside.dump is not None
@@ -563,8 +563,8 @@ class ModulesLevel(TorchLevel):
         return capture
 
     def _finish_outside(self, error: BaseException | None) -> Capture:
-        recorder = self._outside.recorder
-        is_empty = not recorder.op_count and not recorder.ops.troubles
+        recorder = self._outside
+        is_empty = not recorder.ops.count and not recorder.ops.troubles
         if is_empty and error is None and not self._found:
             self.stop()
             self._spares.append(self._outside)
@@ -579,7 +579,7 @@ class ModulesLevel(TorchLevel):
             call.release()
 
     def _count(self) -> str:
-        ops = self._outside.recorder.op_count
+        ops = self._outside.ops.count
         calls = "1 module call" if len(self._calls) == 1 else f"{len(self._calls)} module calls"
         if not ops:
             return calls
@@ -611,7 +611,7 @@ class ModulesLevel(TorchLevel):
             {at: kept[item] for at, item in enumerate(self._found) if item in kept},
             self._losses,
             self._nodes,
-            self._outside.recorder.made_node,
+            self._outside.made_node,
             self._outside.tensor_name,
             self._stepped,
             self._remade,

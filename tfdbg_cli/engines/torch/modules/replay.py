@@ -38,12 +38,13 @@ from tfdbg_cli.engines.torch.modes import function_modes
 from tfdbg_cli.engines.torch.modules.calls import Gradient, ModuleCall
 from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined
 from tfdbg_cli.engines.torch.modules.state import put_random, unchanged, under, version_of
-from tfdbg_cli.engines.torch.names.sites import tensors_in
+from tfdbg_cli.engines.torch.names.scopes import Names
+from tfdbg_cli.engines.torch.names.sites import replaced, tensors_in
 from tfdbg_cli.engines.torch.private import default_device_mode, storage_key, without_hooks
 from tfdbg_cli.engines.torch.record.assembly import RunDump
 from tfdbg_cli.engines.torch.record.capture import program_modes
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
-from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
+from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 
@@ -215,7 +216,7 @@ class Replayer:
         assert start is not None
         level.begin_run()
         try:
-            with self.around(level.recorder), unchanged(call.module), confined():
+            with self.around(level), unchanged(call.module), confined():
                 start.restore()
                 put_random(call.random)
                 with under(call.under):
@@ -229,16 +230,16 @@ class Replayer:
             raise
 
     def _forward(self, level: FullLevel, given: _CallArguments, args: Any, kwargs: Any) -> Any:
-        recorder, call = level.recorder, given.call
+        call = given.call
         names = _argument_names(call.module, args, kwargs)
-        recorder.enter_again(call.chain, call.count, call.stack)
-        recorder.name_inputs(names)
+        level.enter_again(call.chain, call.count, call.stack)
+        level.name_inputs(lambda: names)
         given.take_names(level)
         output = None
         try:
             output = call.module.forward(*args, **kwargs)
         finally:
-            recorder.leave_module(call.module, output)
+            level.leave_module(call.module, output)
         return output
 
     def _backward(
@@ -261,7 +262,7 @@ class Replayer:
         if not pairs or not leaves:
             raise ReplayRefusal("it has no gradients the second time")
         stack = next(iter(gradients.values())).stack
-        level.recorder.enter_phase("backward", [tensor for tensor, _ in pairs], stack)
+        level.enter_phase("backward", [tensor for tensor, _ in pairs], stack)
         try:
             with without_hooks(parameters):
                 found = torch.autograd.grad(
@@ -271,7 +272,7 @@ class Replayer:
                     allow_unused=True,
                 )
         finally:
-            level.recorder.leave_phase()
+            level.leave_phase()
         return {
             key: gradient
             for key, gradient in zip(leaves, found, strict=True)
@@ -410,22 +411,9 @@ def _unwritten(copy: torch.Tensor, *, is_leaf: bool) -> tuple[torch.Tensor, torc
 def _arguments(call: ModuleCall, twins: dict[int, torch.Tensor]) -> tuple[Any, Any]:
     """The arguments of a call with other tensors in place of some."""
     written = [tensor for tensor, _ in call.tensors if id(tensor) in call.written]
-    args, kwargs = _replaced(call.arguments, twins)
+    args, kwargs = replaced(call.arguments, twins)
     left = {id(tensor) for _, tensor in tensors_in("", (args, kwargs))}
     # One whose place isn't known, or that shares its memory.
     if len(set(map(storage_key, written))) < len(written) or left & call.written.keys():
         raise ReplayRefusal(_WRITTEN)
     return args, kwargs
-
-
-def _replaced(value: Any, twins: dict[int, torch.Tensor]) -> Any:
-    """A nested value with other tensors in place of some."""
-    if isinstance(value, torch.Tensor):
-        return twins.get(id(value), value)
-    if type(value) in (tuple, list):
-        return type(value)(_replaced(item, twins) for item in value)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_replaced(item, twins) for item in value))
-    if type(value) is dict:
-        return {key: _replaced(item, twins) for key, item in value.items()}
-    return value

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tfdbg_cli.engines.torch.private import any_autocast, buffers_of, write_count
+from tfdbg_cli.engines.torch.private import any_autocast, buffers_of, count_of, write_count
 from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.layouts import fingerprint, undisturbed
 
@@ -19,7 +19,6 @@ __all__ = [
     "Circumstances",
     "Start",
     "circumstances",
-    "count_of",
     "keep_container",
     "keep_object",
     "keep_random",
@@ -87,11 +86,6 @@ def version_of(tensor: torch.Tensor) -> int:
         return write_count(tensor)
     with undisturbed():
         return fingerprint(tensor)
-
-
-def count_of(tensor: torch.Tensor) -> int:
-    """How often a tensor was written to; -1 where nobody counts."""
-    return -1 if tensor.is_inference() else write_count(tensor)
 
 
 # Random numbers.

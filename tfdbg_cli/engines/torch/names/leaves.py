@@ -158,7 +158,7 @@ def _clean(name: str) -> str:
     return legal(_INDEX.sub(r".\1", name)).strip(".")
 
 
-def named_tensors(name: str, value: Any, depth: int = 4) -> Iterator[tuple[str, torch.Tensor]]:
+def named_tensors(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """The tensors of a nested value, with their names: ``batch.ids``, ``pair.0``."""
-    for path, tensor in tensors_in(name, value, depth, most=None):
+    for path, tensor in tensors_in(name, value, depth=4, most=None):
         yield _clean(path), tensor

@@ -1,15 +1,15 @@
-"""The tensors of nested values, as the user calls them."""
+"""The tensors of nested values: as the user calls them, and others in their place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
 from tfdbg_cli.engines.kit.sites import named_parts
 
-__all__ = ["tensors_in"]
+__all__ = ["replaced", "tensors_in"]
 
 _MOST_NAMES = 200
 
@@ -19,3 +19,21 @@ def tensors_in(
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """The tensors of a nested value, with their names: ``batch.input_ids``, ``pair[0]``."""
     return named_parts(name, value, torch.Tensor, depth, most)
+
+
+def replaced(value: Any, others: Mapping[int, torch.Tensor]) -> Any:
+    """A nested value with other tensors in place of some.
+
+    Args:
+        value: lists, tuples (also with names) and dictionaries; what is in others stays.
+        others: ``id`` of a tensor -> what stands for it.
+    """
+    if isinstance(value, torch.Tensor):
+        return others.get(id(value), value)
+    if type(value) in (tuple, list):
+        return type(value)(replaced(item, others) for item in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(replaced(item, others) for item in value))
+    if type(value) is dict:
+        return {key: replaced(item, others) for key, item in value.items()}
+    return value

@@ -24,6 +24,7 @@ from tfdbg_cli.engines.torch.record.op_record import BACKWARD, JUDGED, OpOutput,
 from tfdbg_cli.engines.torch.record.views import ViewFinder
 from tfdbg_cli.engines.torch.record.written import is_written
 from tfdbg_cli.engines.torch.values.arrays import describe, to_numpy
+from tfdbg_cli.engines.torch.values.layouts import dtype_name
 
 __all__ = ["RunDump", "assemble", "device_name"]
 
@@ -147,7 +148,7 @@ def _datum(
     if tensor is not None:
         dtype, shape, size = describe(tensor)
     elif held.place is not None and held.place.dtype is not None:
-        dtype = str(output.dtype).removeprefix("torch.")
+        dtype = dtype_name(output.dtype)
         shape, size = tuple(output.shape or ()), held.place.length
     return Datum(
         record.name,
@@ -173,7 +174,7 @@ def _view(
         functools.partial(_viewed, load),
         timestamp=moment,
         device_name=device_name(output.device),
-        dtype=str(output.dtype).removeprefix("torch."),
+        dtype=dtype_name(output.dtype),
         shape=shape,
         nbytes=math.prod(shape) * output.dtype.itemsize,
         is_view=True,
@@ -239,7 +240,7 @@ def _attributes(record: OpRecord) -> dict[str, str]:
 def _attribute_items(record: OpRecord) -> Iterator[tuple[str, str]]:
     outputs = record.outputs
     if outputs:
-        yield "T", str(outputs[0].dtype).removeprefix("torch.")
+        yield "T", dtype_name(outputs[0].dtype)
         yield (
             OUTPUT_SHAPES,
             json.dumps([None if o.shape is None else [*o.shape] for o in outputs], default=str),

@@ -7,7 +7,7 @@ import functools
 import re
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import CHECKED, ONLY_BAD
 from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
-from tfdbg_cli.engines.torch.levels import TorchLevel
+from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.record.fast_steps import FastStep
 from tfdbg_cli.engines.torch.record.holding import HeldValue
 from tfdbg_cli.engines.torch.record.op_record import (
@@ -28,7 +28,7 @@ from tfdbg_cli.engines.torch.record.op_record import (
     OpOutput,
     OpRecord,
 )
-from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
+from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
@@ -44,66 +44,53 @@ _MOST_BEGUN = 4
 _MOST_UNDER_WAY = 20
 
 
-class RecordingLevel(TorchLevel):
-    """Records every op.
+class RecordingLevel(RunRecorder):
+    """Records every op, and says what came of the run.
 
     Args:
         watch: what is asked for.
         allowance: bytes that may be copied or kept while a bad tensor is waited for; ``None``: any
             number.
+        checks: makes what judges outputs as they are made, given what is to be told of a bad one;
+            ``None``: nothing does.
+        options: of the recorder.
 
     Attributes:
         sizes: gets the largest magnitudes; ``None``: nobody wants them.
     """
 
-    recorder: RunRecorder
     sizes: Sizes | None = None
     is_bare = True
     _fast: FastStep | None = None  # that was made, and nobody has looked into
-    _checks: Verdicts[OpRecord] | None
 
-    def __init__(self, watch: Watch, allowance: int | None) -> None:
-        super().__init__(watch)
+    def __init__(
+        self,
+        watch: Watch,
+        allowance: int | None,
+        checks: Callable[[Any], Verdicts[OpRecord]] | None,
+        **options: Any,
+    ) -> None:
+        # No circle: what was recorded is let go of as soon as the run is.
+        keep = functools.partial(type(self)._keep, weakref.proxy(self))
+        self._checks = checks(keep) if checks is not None else None
+        super().__init__(watch, check=self._checks, allowance=allowance, **options)
         self._allowance = allowance
         self._bad_outputs: list[OpOutput] = []
         self._kept = self._begun = 0
-        # No circle: what was recorded is let go of as soon as the run is.
-        myself, kind = weakref.proxy(self), type(self)
-        self._keep_it = functools.partial(kind._keep, myself)
-        self._precious = functools.partial(kind._held_bad, myself)
-
-    def start(self) -> None:
-        self.recorder.start()
-
-    def stop(self) -> None:
-        """Don't record."""
-        self.recorder.stop()
-
-    def discard(self) -> None:
-        self.recorder.end()
-
-    def look_ahead(self) -> None:
-        """Only the latest part is kept."""
-        self.recorder.look_ahead()
 
     def begin_run(self) -> None:
         super().begin_run()
-        self.recorder.begin_run()
         if self.sizes is not None:
             self.sizes.begin(self.kind)
-
-    def resume(self) -> None:
-        """Go on recording."""
-        self.recorder.resume()
 
     def enter_module(self, module: Any, arguments: Any = None) -> None:
         """Names are under the module from now on."""
         self.is_bare = False
-        self.recorder.enter_module(module)
+        super().enter_module(module)
 
-    def leave_module(self, module: Any, output: Any) -> None:
+    def leave_module(self, module: Any, output: Any = None) -> None:
         """Names are under the caller again."""
-        self.recorder.leave_module(module, output)
+        super().leave_module(module, output)
         if self.sizes is not None:
             self.sizes.output(module, output)
 
@@ -115,14 +102,6 @@ class RecordingLevel(TorchLevel):
     def measured(self) -> tuple[Sequence[MeasuredTensor], Iterable[float]]:
         return self.sizes.row() if self.sizes is not None else ((), ())
 
-    def enter_phase(self, phase: str, owner: Any = None) -> None:
-        """Ops belong to a backward pass or an optimizer from now on."""
-        self.recorder.enter_phase(phase, owner)
-
-    def leave_phase(self) -> None:
-        """They don't any more."""
-        self.recorder.leave_phase()
-
     def make_step(self, optimizer: Any, make: Callable[[], Any]) -> Around:
         """Make the step that ends the run, and look into it only if there is something to see.
 
@@ -133,8 +112,8 @@ class RecordingLevel(TorchLevel):
             make: makes it.
         """
         call: Invocation = make, (), {}
-        if self.recorder.sees_alone:
-            with self.recorder.unseen():
+        if self.sees_alone:
+            with self.unseen():
                 step = self._fast_step(optimizer, make)
                 if step is not None:
                     try:
@@ -152,7 +131,7 @@ class RecordingLevel(TorchLevel):
     def _fast_step(self, optimizer: Any, make: Callable[[], Any]) -> FastStep | None:
         """A step that may go unseen; ``None``: there is something to be seen by now."""
         with contained:
-            checks, ops = self.so_far(), self.recorder.ops
+            checks, ops = self.checked(), self.ops
             if checks is None or not checks.has_nothing or ops.troubles or ops.failure is not None:
                 return None
             top = ops.contexts.state().top
@@ -160,51 +139,34 @@ class RecordingLevel(TorchLevel):
             return FastStep.of(optimizer, make, outer, self._allowance)
         return None
 
-    def so_far(self) -> Verdicts[OpRecord] | None:
+    def checked(self) -> Verdicts[OpRecord] | None:
         """The checks of all that is there by now; ``None``: there are none."""
         return self._checks
 
     def glimpse(self) -> MemoryDump | None:
         """The ops that are done."""
-        return self.recorder.so_far(lambda record: record.facts is not None and not record.time)
+        return self.so_far(lambda record: record.facts is not None and not record.time)
 
     def _whole(self) -> MemoryDump:
         """The run as a dump, with the step that nobody has looked into."""
         step, self._fast = self._fast, None
         if step is not None:
-            recorder = self.recorder
             step.put_back()
-            recorder.hand_over(recorder)  # it has ended
-            recorder.start()
+            self.hand_over(self)  # it has ended
+            self.start()
             try:
-                recorder.enter_phase(OPTIMIZER, step.optimizer, step.outer)
+                self.enter_phase(OPTIMIZER, step.optimizer, step.outer)
                 step.make()
-                recorder.leave_phase()
+                self.leave_phase()
             finally:
-                recorder.end()
-        return self.recorder.dump()
-
-    def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
-        """These are ``input/NAME``."""
-        self.recorder.name_inputs(tensors())
-
-    def name_outputs(self, tensors: Mapping[str, Any]) -> None:
-        """These are told in the nodes' attributes."""
-        self.recorder.name_outputs(tensors)
-
-    def tensor_name(self, tensor: Any) -> str:
-        """``node:slot``."""
-        return self.recorder.tensor_name(tensor)
-
-    def name_later(self, tensor: Any) -> Callable[[], str]:
-        """So that nothing is put into words for it now."""
-        return self.recorder.name_later(tensor)
+                self.end()
+        return self.make_dump()
 
     def failed_op(self, error: BaseException) -> str:
         """The node that raised an error; it may since have been raised from or within another."""
-        if self.recorder.is_on:
-            self.recorder.ops.call_failed(error)
-        failure = self.recorder.failure
+        if self.is_on:
+            self.ops.call_failed(error)
+        failure = self.ops.failure
         current: BaseException | None = error
         seen = 0
         while failure is not None and current is not None and seen < 20:
@@ -216,13 +178,13 @@ class RecordingLevel(TorchLevel):
 
     def _gap(self) -> str:
         """What couldn't be recorded, in a sentence; empty: everything could."""
-        troubles = self.recorder.ops.troubles
+        troubles = self.ops.troubles
         more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
         return f"{troubles[0]}{more}" if troubles else ""
 
     def progress(self) -> str:
         """The op that has begun and not ended, or the last one."""
-        latest = [r for r in self.recorder.ops.records[-_MOST_UNDER_WAY:] if r.facts is not None]
+        latest = [r for r in self.ops.records[-_MOST_UNDER_WAY:] if r.facts is not None]
         for record in reversed(latest):
             if not record.time:
                 return f"in {record.name}"
@@ -231,7 +193,7 @@ class RecordingLevel(TorchLevel):
     def _said(self) -> str:
         """That nothing was bad."""
         more = " and of the update" if self._fast is not None else ""
-        return f"none of {self.recorder.op_count} ops{more}"
+        return f"none of {self.ops.count} ops{more}"
 
     def _excluded(self) -> Callable[[str], bool]:
         pattern = re.compile(self.watch.exclude) if self.watch.exclude else None
@@ -257,7 +219,7 @@ class RecordingLevel(TorchLevel):
         if self._kept >= _MOST_KEPT:
             return
         self._kept += 1
-        output, ops = record.outputs[slot], self.recorder.ops
+        output, ops = record.outputs[slot], self.ops
         known = set(map(id, self._bad_outputs))
         self._bad_outputs.append(output)
         if output.held is None or output.held.is_gone:
@@ -273,7 +235,7 @@ class RecordingLevel(TorchLevel):
 
     def _finish_without_values(self, error: BaseException | None) -> Capture:
         """The graph of the run and its bad values, if there are any."""
-        self.recorder.end()
+        self.end()
         assert self._checks is not None
         bad = {record.outputs[slot].name for record, slot in self._bad()}
         passes, dump, gap = None, None, self._gap()
@@ -308,7 +270,7 @@ class RecordingLevel(TorchLevel):
         assert self._checks is not None
         found, is_excluded = self._checks.bad(), self._excluded()
         if found:
-            self.recorder.ops.describe()
+            self.ops.describe()
         return [
             (record, slot)
             for record, slot in found
@@ -324,8 +286,8 @@ class FullLevel(RecordingLevel):
 
     Args:
         names: what things are called.
-        recorder: another than one of all ops.
         allowance: as above: with more values than that it goes on as `RecordsLevel` does.
+        options: of the recorder.
 
     Attributes:
         has_nonfinite: there was a nan or an infinity, whatever the filter says; known at the end.
@@ -337,51 +299,39 @@ class FullLevel(RecordingLevel):
         self,
         watch: Watch,
         names: Names,
-        recorder: RunRecorder | None = None,
         allowance: int | None = None,
+        **options: Any,
     ) -> None:
         is_checked = watch.filter_name in CHECKED
-        super().__init__(watch, allowance if is_checked else None)
-        self.has_nonfinite = False
-        self._looked_at = 0  # records
-        self._checks = None
-        if is_checked and allowance is None:
-            self._checks = Verdicts(is_last=False)
-        elif is_checked:
-            self._checks = Verdicts(self._keep_it)
-        self.recorder = recorder or RunRecorder(
+        allowance = allowance if is_checked else None
+        checks = Verdicts if allowance is not None else _judged_later
+        super().__init__(
             watch,
-            hold=True,
+            allowance,
+            checks if is_checked else None,
             limit=watch.limit,
             names=names,
-            check=self._checks,
-            allowance=self._allowance,
+            **options,
         )
-        self.recorder.holder.precious = self._precious
+        self.has_nonfinite = False
+        self._looked_at = 0  # records
+        self.holder.precious = functools.partial(type(self)._held_bad, weakref.proxy(self))
 
     def serves(self, watch: Watch) -> bool:
         """It does for the same without a filter as well."""
         unfiltered = dataclasses.replace(self.watch, filter_name="", exclude="", predicate=None)
-        holder = self.recorder.holder
+        holder = self.holder
         if watch == unfiltered and not holder.is_spent:
             holder.hold_all()
             self.watch, self._checks = watch, None
         return super().serves(watch)
 
-    def join(self, pairs: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        """Let tensors stand for others that are the same, and have been recorded."""
-        tracker = self.recorder.ops.tracker
-        for tensor, recorded in pairs:
-            output = tracker.find(recorded)
-            if output is not None and tensor is not recorded:
-                tracker.stand_for(tensor, output)
-
     def finish(self, error: BaseException | None) -> Capture:
         """The dump of the run; none if it is known that nothing in it passes."""
-        if self.recorder.holder.is_spent:
+        if self.holder.is_spent:
             self.is_large = True
             return self._finish_without_values(error)
-        self.recorder.end()
+        self.end()
         passes, said, make_dump = None, "", self._whole
         dump: MemoryDump | None = None
         if error is None and self._checks is not None:
@@ -396,7 +346,7 @@ class FullLevel(RecordingLevel):
                     dump = None
         else:
             dump = make_dump()
-        self.is_large = self.recorder.spilled_bytes > 0
+        self.is_large = self.holder.spilled_bytes > 0
         self.seconds = time.perf_counter() - self._began
         return Capture(
             None,
@@ -416,11 +366,11 @@ class FullLevel(RecordingLevel):
 
     def seen(self) -> MemoryDump | None:
         """All but a step that went unseen."""
-        return self.recorder.dump()
+        return self.make_dump()
 
-    def so_far(self) -> Verdicts[OpRecord] | None:
+    def checked(self) -> Verdicts[OpRecord] | None:
         """The checks of all that is there by now; ``None``: there are none."""
-        checks, given = self._checks, self.recorder.ops.given
+        checks, given = self._checks, self.ops.given
         if checks is not None:
             # Inputs and parameters are made by no op; what others send comes after theirs.
             _add_held(checks, given[self._looked_at :], None)
@@ -429,8 +379,8 @@ class FullLevel(RecordingLevel):
 
     def _nonfinite(self, checks: Verdicts[OpRecord]) -> list[OpOutput]:
         """The held values that are bad."""
-        ops = self.recorder.ops
-        self.so_far()
+        ops = self.ops
+        self.checked()
         if not checks.bad():
             return []
         # What is clean if its inputs are.
@@ -444,6 +394,11 @@ class FullLevel(RecordingLevel):
             if value is not None and is_nonfinite(value):
                 found.append(output)
         return sorted(found, key=lambda output: output.index)
+
+
+def _judged_later(keep: Any) -> Verdicts[OpRecord]:
+    """Nothing has to be kept of a bad tensor: it is there at the end."""
+    return Verdicts(is_last=False)
 
 
 def _add_held(checks: Verdicts[OpRecord], records: Iterable[OpRecord], judged: int | None) -> None:
@@ -467,9 +422,7 @@ class RecordsLevel(RecordingLevel):
     level = "op records"
 
     def __init__(self, watch: Watch, names: Names, allowance: int | None = None) -> None:
-        super().__init__(watch, allowance)
-        self._checks = Verdicts(self._keep_it)
-        self.recorder = RunRecorder(watch, hold=False, names=names, check=self._checks)
+        super().__init__(watch, allowance, Verdicts, hold=False, names=names)
 
     def finish(self, error: BaseException | None) -> Capture:
         """The graph of the run and its bad values, if there are any."""

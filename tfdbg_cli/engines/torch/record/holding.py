@@ -13,6 +13,7 @@ import torch
 from tfdbg_cli.engines.kit.spill import SizeWarning, SpillFile
 from tfdbg_cli.engines.torch.private import (
     Pins,
+    count_of,
     is_functional,
     nonzero_count,
     storage_key,
@@ -59,7 +60,7 @@ class HeldValue:
         self.note = ""
         self.form: Composite | None = None
         self.parts: Sequence[HeldValue] = ()
-        self.version = -1 if tensor is None or tensor.is_inference() else write_count(tensor)
+        self.version = count_of(tensor) if tensor is not None else -1
 
     @property
     def is_gone(self) -> bool:

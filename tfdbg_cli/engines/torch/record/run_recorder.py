@@ -19,6 +19,7 @@ from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
+from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modes import (
     insert_function_mode,
     insert_mode,
@@ -46,17 +47,16 @@ from tfdbg_cli.engines.torch.record.op_record import (
     FORWARD,
     OPTIMIZER,
     RECOMPUTE,
-    OpFailure,
     OpOutput,
     OpRecord,
 )
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 from tfdbg_cli.engines.torch.record.quick_ops import QuickOps
 
-__all__ = ["Names", "RunRecorder"]
+__all__ = ["RunRecorder"]
 
 
-class RunRecorder:
+class RunRecorder(TorchLevel):
     """Records the ops of one run.
 
     What the program writes behind PyTorch's back, through ``tensor.numpy()`` or a pointer, is not
@@ -75,6 +75,7 @@ class RunRecorder:
 
     Attributes:
         ops: what was recorded.
+        holder: of the values.
         is_on: between `start` and `stop`.
     """
 
@@ -89,12 +90,13 @@ class RunRecorder:
         allowance: int | None = None,
         make_ops: type[OpRecorder] = QuickOps,
     ) -> None:
+        super().__init__(watch)
         self._names = names if names is not None else Names()
-        self._holder = Holder(limit, spill_root, PROCESS_PATCHES.clones, allowance)
+        self.holder = Holder(limit, spill_root, PROCESS_PATCHES.clones, allowance)
         wanted = WatchMatcher(watch)
         # Views that were asked for are held like the rest.
         self._has_views = not wanted.names_ops
-        self.ops = make_ops(self._names, wanted, self._holder if hold else None, check)
+        self.ops = make_ops(self._names, wanted, self.holder if hold else None, check)
         self._mode = PROCESS_PATCHES.mode(self.ops)
         self._expanding = PROCESS_PATCHES.expanding()
         self._guests: list[ThreadState] = []
@@ -102,34 +104,8 @@ class RunRecorder:
         self.is_on = False
         self._thread = threading.get_ident()
         self._calls: dict[str, int] = {}
-        self._aliases: dict[str, str] = {}
         # From the performance counter to the time of day, in nanoseconds.
         self._epoch = time.time_ns() - time.perf_counter_ns()
-
-    @property
-    def holder(self) -> Holder:
-        """Of the values."""
-        return self._holder
-
-    @property
-    def failure(self) -> OpFailure | None:
-        """The last op that raised."""
-        return self.ops.failure
-
-    @property
-    def op_count(self) -> int:
-        """How many records there are."""
-        return self.ops.count
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of the values in memory."""
-        return self._holder.held_bytes
-
-    @property
-    def spilled_bytes(self) -> int:
-        """Bytes of the values on disk."""
-        return self._holder.spilled_bytes
 
     # When it looks.
 
@@ -147,7 +123,7 @@ class RunRecorder:
         """Don't record any more. `start` may follow, unless it was called on another thread."""
         self.is_on = False
         if threading.get_ident() != self._thread:
-            self._close_modes()  # nobody takes them off there
+            self._mode.close()  # nobody takes them off there
         for guest in self._guests:
             guest.is_busy = True
         self._remove()
@@ -186,10 +162,10 @@ class RunRecorder:
         aborts the process if the interpreter is ending, too.
         """
         self.stop()
-        self._close_modes()
-
-    def _close_modes(self) -> None:
         self._mode.close()
+
+    def discard(self) -> None:
+        self.end()
 
     def _insert(self) -> None:
         if self._expanding is not None:
@@ -227,21 +203,10 @@ class RunRecorder:
         other.ops.contexts.state().last_sequence = seen
         self._mode.tell(other.ops)
 
-    def has_written(self, start: int) -> bool:
-        """Whether an op has written to memory since there were so many."""
-        return self.ops.has_written(start)
-
-    @contextlib.contextmanager
-    def on_thread(self) -> Iterator[None]:
-        """Record what another thread does, the calling one."""
-        leave = self.join()
-        try:
-            yield
-        finally:
-            leave()
-
     def join(self, place: OpContext | None = None) -> Callable[[], None]:
-        """As `on_thread`, until what it returns is called; that doesn't keep the recorder.
+        """Record what another thread does, the calling one, until what is returned is called.
+
+        That doesn't keep the recorder.
 
         Args:
             place: what `here` gave on the thread that started this one.
@@ -284,13 +249,14 @@ class RunRecorder:
 
     def begin_run(self) -> None:
         """The run begins here: of what was recorded before, only what it uses belongs to it."""
+        super().begin_run()
         self._calls.clear()
         self.ops.begin_run()
 
     # What the program does.
 
-    def enter_module(self, module: torch.nn.Module) -> None:
-        """A module is called."""
+    def enter_module(self, module: torch.nn.Module, arguments: Any = None) -> None:
+        """Names are under the module from now on."""
         state = self.ops.contexts.state()
         caller = next((each.module for each in reversed(state.contexts) if each.module), None)
         self._enter(state, module, caller, sys._getframe(1))
@@ -392,14 +358,15 @@ class RunRecorder:
         while (left := state.pop()) is not None and left.module is not None:
             pass
 
-    def name_inputs(self, tensors: Mapping[str, Any]) -> None:
+    def name_inputs(self, tensors: Callable[[], Mapping[str, Any]]) -> None:
         """Say what the arguments of the run are called.
 
         Args:
-            tensors: name -> tensor, or nested lists and dictionaries of them.
+            tensors: gives name -> tensor, or nested lists and dictionaries of them.
         """
+        given = tensors()
         with unobserved():
-            for name, value in tensors.items():
+            for name, value in given.items():
                 for full, tensor in named_tensors(name, value):
                     self.ops.name_input(full, tensor)
 
@@ -418,11 +385,6 @@ class RunRecorder:
                 if output is not None:
                     record = output.record
                     record.aliases = [*(record.aliases or ()), (output.slot, full)]
-                    self._aliases[full] = output.name
-
-    def aliases(self) -> dict[str, str]:
-        """What `name_outputs` was told: variable -> ``node:slot``."""
-        return dict(self._aliases)
 
     def tensor_name(self, tensor: torch.Tensor) -> str:
         """``node:slot`` of a tensor; empty if the run doesn't know it."""
@@ -457,20 +419,20 @@ class RunRecorder:
         records = [record for record in self.ops.records if not is_left_out(record)]
         troubles = [*self._notes, *self.ops.troubles]
         return assemble(
-            records, self._holder, self._epoch, troubles, has_views=self._has_views, is_part=True
+            records, self.holder, self._epoch, troubles, has_views=self._has_views, is_part=True
         )
 
-    def dump(self) -> MemoryDump:
+    def make_dump(self) -> MemoryDump:
         """The run as a dump; after `stop`."""
         self.ops.contexts.clear()
         if self._expanding is not None:
             self._notes += self._expanding.notes()
-        self._close_modes()
+        self._mode.close()
         ops = self.ops
         with unobserved():
             ops.finish()
         troubles = [*self._notes, *ops.troubles]
-        dump = assemble(ops.records, self._holder, self._epoch, troubles, has_views=self._has_views)
+        dump = assemble(ops.records, self.holder, self._epoch, troubles, has_views=self._has_views)
         dump.set_run_info(RunInfo(results=ops.results()))
         return dump
 

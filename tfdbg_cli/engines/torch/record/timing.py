@@ -12,13 +12,12 @@ import torch
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry, place_of
 from tfdbg_cli.engines.base import Capture, Watch
-from tfdbg_cli.engines.torch.levels import TorchLevel
+from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import is_capturing
 from tfdbg_cli.engines.torch.record.assembly import device_name
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
-from tfdbg_cli.engines.torch.record.run_recorder import Names, RunRecorder
 
 __all__ = ["TimedOps", "TimingLevel"]
 
@@ -109,14 +108,13 @@ class TimingLevel(FullLevel):
     """
 
     def __init__(self, watch: Watch, names: Names) -> None:
-        TorchLevel.__init__(self, watch)
-        self.recorder = RunRecorder(Watch(), hold=False, names=names, make_ops=TimedOps)
+        super().__init__(Watch(), names, hold=False, make_ops=TimedOps)
+        self.watch = watch
 
     def finish(self, error: BaseException | None) -> Capture:
         """A dump with the timings of the run, its graph, and no tensors."""
-        self.recorder.end()
-        recorded = self.recorder.dump()
-        ops = self.recorder.ops
+        self.end()
+        recorded, ops = self.make_dump(), self.ops
         assert isinstance(ops, TimedOps)
         timings = [each for each in ops.timings if each.record.is_adopted]
         if any(each.events is not None for each in timings):

@@ -15,8 +15,8 @@ from tfdbg_cli.engines.torch.modules.checks import Stale
 from tfdbg_cli.engines.torch.modules.facts import FactsOf
 from tfdbg_cli.engines.torch.modules.level import ModulesLevel
 from tfdbg_cli.engines.torch.modules.replay import Aside
+from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel, RecordsLevel
-from tfdbg_cli.engines.torch.record.run_recorder import Names
 from tfdbg_cli.engines.torch.runs.magnitudes import Magnitudes, Sizes
 
 __all__ = ["TorchCapturePolicy"]

@@ -16,6 +16,7 @@ from tfdbg_cli.engines.kit.sites import argument_names, call_site, name_in
 from tfdbg_cli.engines.kit.stacks import variables
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.values.arrays import to_numpy
+from tfdbg_cli.engines.torch.values.layouts import dtype_name
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.kit.levels import CaptureLevel
@@ -183,7 +184,7 @@ def _loader(tensor: torch.Tensor) -> Callable[[], Any]:
 
 def shape_of(tensor: torch.Tensor) -> str:
     """``float32[8, 3]``."""
-    dtype = str(tensor.dtype).removeprefix("torch.")
+    dtype = dtype_name(tensor.dtype)
     try:
         return f"{dtype}{list(tensor.shape)}"
     except RuntimeError:  # a nested tensor has none

@@ -22,11 +22,11 @@ from tfdbg_cli.engines.kit.sites import call_site, user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modules.dump import ModulesDump
+from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import NAMES, STEPPED, is_tracing, quiet, unobserved
 from tfdbg_cli.engines.torch.record.assembly import RunDump
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel, RecordingLevel
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
-from tfdbg_cli.engines.torch.record.run_recorder import Names
 from tfdbg_cli.engines.torch.record.timing import TimingLevel
 from tfdbg_cli.engines.torch.runs.capture_policy import TorchCapturePolicy
 from tfdbg_cli.engines.torch.runs.description import (
@@ -264,9 +264,9 @@ class Lifecycle(RunLife[TorchRun]):
             return
         run.closes_on = "U"
         run.description.name_outputs(watcher, frame, None)
-        run.updates_from = watcher.recorder.op_count
+        run.updates_from = watcher.ops.count
         self._program.patches.watch_no_grad(self._block_left)
-        watcher.recorder.ops.await_update(update, self._hand_over)
+        watcher.ops.await_update(update, self._hand_over)
 
     def _block_left(self, frame: FrameType | None) -> None:
         """The program has left a ``with torch.no_grad()``, and gradients are on again."""
@@ -274,8 +274,8 @@ class Lifecycle(RunLife[TorchRun]):
         if run is None or run.closes_on != "U" or not self.is_here():
             return
         watcher = run.watcher
-        if isinstance(watcher, RecordingLevel) and watcher.recorder.has_written(run.updates_from):
-            update = watcher.recorder.ops.update
+        if isinstance(watcher, RecordingLevel) and watcher.ops.has_written(run.updates_from):
+            update = watcher.ops.update
             if update is None or not update.may_go_on(frame):
                 self.close_run(frame=frame)
 
@@ -290,8 +290,8 @@ class Lifecycle(RunLife[TorchRun]):
             return None
         self._next = contain(found, self.give_up)
         found.look_ahead()
-        watcher.recorder.hand_over(found.recorder)
-        return found.recorder.ops
+        watcher.hand_over(found)
+        return found.ops
 
     def _settle_update(self) -> None:
         """Something other than an update comes: a run that waited for one is over."""

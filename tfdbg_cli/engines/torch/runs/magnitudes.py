@@ -13,7 +13,7 @@ from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.series.history import GRADIENT, OUTPUT, MeasuredTensor
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.private import quiet, write_count
+from tfdbg_cli.engines.torch.private import count_of, quiet
 from tfdbg_cli.engines.torch.runs.exact_check import largest_unseen
 
 __all__ = ["Magnitudes", "Sizes"]
@@ -87,7 +87,7 @@ class Sizes:
 
     def _whole_output(self, module: Any, output: torch.Tensor) -> None:
         """Of one tensor; a container often returns the one that its last part has returned."""
-        count = -1 if output.is_inference() else write_count(output)
+        count = count_of(output)
         if self._last is not None and self._last[0]() is output and 0 <= count == self._last[1]:
             self.note(OUTPUT, module, self._last[2])
             return

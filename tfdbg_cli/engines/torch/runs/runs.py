@@ -163,7 +163,7 @@ class Runs(Lifecycle):
                     watcher.leave_module(module, output)
         run = self._run
         if run is not None and run.forwards is not None and _has_parameters(module):
-            self._remember(run.forwards, module, output)
+            self._look(run.forwards.add, module, output)  # a backward pass may use it, or not
         if run is not None and run.closes_on == "F":
             self.close_run(frame=frame, output=output)
         return output
@@ -449,10 +449,6 @@ class Runs(Lifecycle):
         if run.only_evaluated:
             run.only_evaluated = False
             self._turns_out(run, TRAINING)
-
-    def _remember(self, forwards: Forwards, module: torch.nn.Module, output: Any) -> None:
-        """A forward pass is over that a backward pass may use, or not."""
-        self._look(forwards.add, module, output)
 
     def _settle_forwards(
         self, frame: FrameType | None, module: torch.nn.Module | None = None

@@ -68,7 +68,7 @@ class SteppedCall:
             self._runs.names.module(owner, frame, None)
         watcher, names = self._watch(owner, scopes)
         self._watcher = watcher
-        self._recorder = watcher.recorder
+        self._recorder = watcher.recorder if isinstance(watcher, BlindLevel) else watcher
         self._sees_all = scopes is None
         self._sees_calls_only = scopes is not None and is_inside_modules(scopes)
         self._strand = Coroutine(self._body)
@@ -240,10 +240,10 @@ class SteppedCall:
         if isinstance(watcher, BlindLevel):
             return Capture(ended.value, None, ended.error)
         for note in notes:
-            watcher.recorder.note(note)
+            watcher.note(note)
         if not self._sees_all:
             if not self._is_left_alone:
-                watcher.recorder.stop()
+                watcher.stop()
             return Capture(ended.value, None, ended.error)
         capture = watcher.finish(ended.error)
         capture.value = ended.value
@@ -268,7 +268,7 @@ class SteppedCall:
         watcher.begin_run()
         if not self._sees_calls_only:
             watcher.name_inputs(self._description.tensors)
-        watcher.recorder.ops.passage = self._passage
+        self._recorder.ops.passage = self._passage
         watcher.start()
         try:
             return self._ended(function, args, kwargs)

@@ -15,6 +15,7 @@ from tfdbg_cli.engines.torch.names.scopes import ModuleName, Names
 from tfdbg_cli.engines.torch.private import current_node
 from tfdbg_cli.engines.torch.stepping.op_gate import OpGate
 from tfdbg_cli.engines.torch.stepping.values import as_value, fitted, flat
+from tfdbg_cli.engines.torch.values.layouts import dtype_name
 from tfdbg_cli.stepping.calls import INPUT, OUTPUT, ModuleCalls, Spot, numbered
 from tfdbg_cli.stepping.coroutine import Coroutine
 
@@ -348,5 +349,4 @@ def _fit(label: str, new: Any, old: Any) -> Any:
 
 
 def _kind(tensor: torch.Tensor) -> str:
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return f"a {dtype} tensor of shape {list(tensor.shape)} on {tensor.device}"
+    return f"a {dtype_name(tensor.dtype)} tensor of shape {list(tensor.shape)} on {tensor.device}"

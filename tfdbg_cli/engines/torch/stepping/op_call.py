@@ -9,6 +9,7 @@ import torch
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.interpreter.program_signals import contained
+from tfdbg_cli.engines.torch.names.sites import replaced
 from tfdbg_cli.engines.torch.private import (
     KERNEL,
     force_keys,
@@ -20,7 +21,7 @@ from tfdbg_cli.engines.torch.private import (
 )
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
 from tfdbg_cli.engines.torch.stepping.thread_state import apart
-from tfdbg_cli.engines.torch.stepping.values import copied, flat, overwrite, replaced
+from tfdbg_cli.engines.torch.stepping.values import copied, flat, overwrite
 from tfdbg_cli.engines.torch.values.layouts import same_bits
 
 __all__ = ["OpCall"]

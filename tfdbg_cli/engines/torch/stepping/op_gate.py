@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.kit.patching.places import calling_at
 from tfdbg_cli.engines.kit.stacks import call_frame
+from tfdbg_cli.engines.torch.names.sites import replaced
 from tfdbg_cli.engines.torch.private import KERNEL, SCHEMA
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
 from tfdbg_cli.engines.torch.runs.failures import with_callers
 from tfdbg_cli.engines.torch.stepping.counterfactual import OpCounterfactual
 from tfdbg_cli.engines.torch.stepping.op_call import OpCall
 from tfdbg_cli.engines.torch.stepping.overrides import Overrides, is_alias
-from tfdbg_cli.engines.torch.stepping.values import flat, replaced
+from tfdbg_cli.engines.torch.stepping.values import flat
 from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ import torch
 
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.dumps.elements import node_name_of
+from tfdbg_cli.engines.torch.names.sites import replaced
 from tfdbg_cli.engines.torch.private import storage_key
 from tfdbg_cli.engines.torch.record.holding import HeldValue, Holder
 from tfdbg_cli.engines.torch.record.op_record import OpOutput, OpRecord
-from tfdbg_cli.engines.torch.stepping.values import copied, fitted, flat, overwrite, replaced
+from tfdbg_cli.engines.torch.stepping.values import copied, fitted, flat, overwrite
 
 __all__ = ["Overrides", "is_alias", "plain_name", "put"]
 

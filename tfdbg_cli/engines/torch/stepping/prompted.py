@@ -50,7 +50,7 @@ class PromptedRun:
         conduct: Callable[[SteppedRun], None],
         busy: Callable[[], contextlib.AbstractContextManager[None]],
     ) -> None:
-        self._recorder = watcher.recorder
+        self._recorder = watcher
         self._busy = busy
         self._strand = Coroutine(lambda: conduct(self._stepper))
         self._passage = OpGate(self._recorder.ops, self._pause)

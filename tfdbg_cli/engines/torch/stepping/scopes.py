@@ -70,80 +70,6 @@ class BlindLevel(TorchLevel):
         """There is no dump to say it with."""
 
 
-class ScopedLevel(FullLevel):
-    """Records the ops of some modules' calls, forward, and holds their values.
-
-    The modes that see ops are on only while such a call is the innermost one.
-
-    Args:
-        names: what things are called.
-        scopes: what the names of the ops begin with: ``fc1/``, ``fc1-2/``; empty for those outside
-            of modules and of the outermost one's own.
-        root: in which the modules are; ``None``: that isn't known.
-    """
-
-    def __init__(self, names: Names, scopes: frozenset[str], root: torch.nn.Module | None) -> None:
-        recorder = _ScopedRecorder(names, scopes)
-        super().__init__(Watch(), names, recorder)
-        self._scoped = recorder
-        recorder.note(_NOTE)
-        self._is_blind = False
-        #: Whether calls of modules are all that has to be seen of the program.
-        self.sees_calls_only = is_inside_modules(scopes)
-        self._paths = frozenset().union(*map(paths_of, scopes))
-        self._wanted: set[int] | None = None
-        if root is not None:
-            self._wanted = {id(names.at(path)) for path in self._paths}
-
-    def watches(self, module: torch.nn.Module, path: str | None) -> bool:
-        """Whether a call has to be told of: ops of it are recorded, or those around it are.
-
-        Args:
-            module: that is called.
-            path: of the module, where there is no root.
-        """
-        if self._is_blind or self._scoped.is_in:
-            return not self._is_blind
-        if self._wanted is not None:
-            return id(module) in self._wanted
-        return path in self._paths or not self.sees_calls_only
-
-    def look_away(self) -> None:
-        """Nothing more is to be recorded of the run that goes on."""
-        self._is_blind = True
-        self._scoped.look_away()
-
-    def around_module(self, original: Any, module: Any, args: Any, kwargs: Any) -> Around:
-        """A call of a module, where nothing else is seen of the program."""
-        self.enter_module(module)
-        output = None
-        try:
-            output = yield original, (module, *args), kwargs
-        finally:
-            self.leave_module(module, output)
-        return output
-
-    def enter_module(self, module: Any, arguments: Any = None) -> None:
-        """As `FullLevel`, unless nothing is recorded."""
-        if not self._is_blind:
-            super().enter_module(module, arguments)
-
-    def leave_module(self, module: Any, output: Any) -> None:
-        """The call returns."""
-        if not self._is_blind or self._scoped.is_in:
-            super().leave_module(module, output)
-
-    def enter_phase(self, phase: str, owner: Any = None) -> None:
-        """A backward pass or a step begins."""
-        if not self._is_blind:
-            super().enter_phase(phase, owner)
-
-    def leave_phase(self) -> None:
-        """It ends."""
-        if not self._is_blind:
-            super().leave_phase()
-
-
 class _ModuleOps(OpRecorder):
     """Those of modules' forward passes alone, told by where they are called.
 
@@ -187,28 +113,67 @@ def _codes_of_training() -> Mapping[int, CodeType]:
     return {id(code): code for code in training_codes()}
 
 
-class _ScopedRecorder(RunRecorder):
-    """See `ScopedLevel`.
+class ScopedLevel(FullLevel):
+    """Records the ops of some modules' calls, forward, and holds their values.
+
+    The modes that see ops are on only while such a call is the innermost one.
+
+    Args:
+        names: what things are called.
+        scopes: what the names of the ops begin with: ``fc1/``, ``fc1-2/``; empty for those outside
+            of modules and of the outermost one's own.
+        root: in which the modules are; ``None``: that isn't known.
 
     Attributes:
-        is_in: ops are recorded now.
+        sees_calls_only: whether calls of modules are all that has to be seen of the program.
         gap: records with a lower index are from before ops that were not recorded.
     """
 
-    def __init__(self, names: Names, scopes: frozenset[str]) -> None:
-        kind = _ModuleOps if is_inside_modules(scopes) else OpRecorder
-        super().__init__(Watch(), names=names, make_ops=kind)
-        self._scopes = scopes
-        self.is_in = False
+    def __init__(self, names: Names, scopes: frozenset[str], root: torch.nn.Module | None) -> None:
+        self.sees_calls_only = is_inside_modules(scopes)
+        kind = _ModuleOps if self.sees_calls_only else OpRecorder
+        super().__init__(Watch(), names, make_ops=kind)
+        self.note(_NOTE)
         self.gap = 0
+        self._scopes = scopes
+        self._is_in = False  # ops are recorded now
+        self._is_blind = False
+        self._paths = frozenset().union(*map(paths_of, scopes))
+        self._wanted: set[int] | None = None
+        if root is not None:
+            self._wanted = {id(names.at(path)) for path in self._paths}
+
+    def watches(self, module: torch.nn.Module, path: str | None) -> bool:
+        """Whether a call has to be told of: ops of it are recorded, or those around it are.
+
+        Args:
+            module: that is called.
+            path: of the module, where there is no root.
+        """
+        if self._is_blind or self._is_in:
+            return not self._is_blind
+        if self._wanted is not None:
+            return id(module) in self._wanted
+        return path in self._paths or not self.sees_calls_only
 
     def look_away(self) -> None:
         """Record no more. The program may be in an op, which puts the mode back at its end."""
+        self._is_blind = True
         self._scopes = frozenset()
         self.ops.passage = None
         if isinstance(self.ops, _ModuleOps):
             self.ops.is_closed = True
         PROCESS_PATCHES.leave(self)
+
+    def around_module(self, original: Any, module: Any, args: Any, kwargs: Any) -> Around:
+        """A call of a module, where nothing else is seen of the program."""
+        self.enter_module(module)
+        output = None
+        try:
+            output = yield original, (module, *args), kwargs
+        finally:
+            self.leave_module(module, output)
+        return output
 
     def _is_own_thread(self) -> bool:
         return threading.get_ident() == self._thread
@@ -222,42 +187,46 @@ class _ScopedRecorder(RunRecorder):
             if self._scopes:  # all that threads do: nobody sees there which calls are made
                 super()._insert()
         elif self._wants():
-            self.is_in = True
+            self._is_in = True
             state = self.ops.contexts.state()
             state.begin()
             super()._insert()
 
     def _remove(self) -> None:
         if self._is_own_thread():
-            self.is_in = False
+            self._is_in = False
             records = self.ops.records
             self.gap = records[-1].index + 1 if records else 0
         super()._remove()
 
     def _settle(self) -> None:
         """The innermost call is another one."""
-        if self.is_on and self._is_own_thread() and self.is_in != self._wants():
-            if self.is_in:
+        if self.is_on and self._is_own_thread() and self._is_in != self._wants():
+            if self._is_in:
                 self._remove()
             else:
                 self._insert()
 
-    def enter_module(self, module: torch.nn.Module) -> None:
-        """As `RunRecorder`."""
-        super().enter_module(module)
-        self._settle()
+    def enter_module(self, module: Any, arguments: Any = None) -> None:
+        """As `FullLevel`, unless nothing is recorded."""
+        if not self._is_blind:
+            super().enter_module(module, arguments)
+            self._settle()
 
-    def leave_module(self, module: torch.nn.Module, output: Any = None) -> None:
-        """As `RunRecorder`."""
-        super().leave_module(module, output)
-        self._settle()
+    def leave_module(self, module: Any, output: Any = None) -> None:
+        """The call returns."""
+        if not self._is_blind or self._is_in:
+            super().leave_module(module, output)
+            self._settle()
 
     def enter_phase(self, phase: str, owner: Any = None, outer: Stack | None = None) -> None:
-        """As `RunRecorder`."""
-        super().enter_phase(phase, owner, outer)
-        self._settle()
+        """A backward pass or a step begins."""
+        if not self._is_blind:
+            super().enter_phase(phase, owner, outer)
+            self._settle()
 
     def leave_phase(self) -> None:
-        """As `RunRecorder`."""
-        super().leave_phase()
-        self._settle()
+        """It ends."""
+        if not self._is_blind:
+            super().leave_phase()
+            self._settle()

@@ -17,6 +17,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import show_program_only
 from tfdbg_cli.engines.base import Capture, HasGradients, OpenEndedRun, no_modules
 from tfdbg_cli.engines.kit.stepped import at_its_end, no_step_done
+from tfdbg_cli.engines.torch.private import count_of, unobserved
 from tfdbg_cli.engines.torch.stepping.changes import ProgramValues
 from tfdbg_cli.engines.torch.stepping.gradients import Gradients
 from tfdbg_cli.engines.torch.stepping.modules import TorchModuleCalls
@@ -30,7 +31,8 @@ from tfdbg_cli.engines.torch.stepping.op_gate import (
     never,
 )
 from tfdbg_cli.engines.torch.stepping.records import RecordedOutputs
-from tfdbg_cli.engines.torch.stepping.values import copied, fitted, same_bits, version_of
+from tfdbg_cli.engines.torch.stepping.values import copied, fitted
+from tfdbg_cli.engines.torch.values.layouts import same_bits
 from tfdbg_cli.stepping.calls import ModuleCalls, Spot
 from tfdbg_cli.stepping.stepper import Step, StepOutcome
 
@@ -368,7 +370,7 @@ class TorchStepper(OpenEndedRun, HasGradients):
 
     def mark(self, value: Any, like: Any = None) -> Any:
         """Its version, and elements: what is written through ``.data`` or NumPy has no version."""
-        return version_of(value), copied(value) if like is None else like
+        return count_of(value), copied(value) if like is None else like
 
     def lent(self, tensor_name: str) -> Any:
         """The program's own tensor, mostly."""
@@ -376,7 +378,8 @@ class TorchStepper(OpenEndedRun, HasGradients):
 
     def is_written(self, value: Any, mark: Any) -> bool:
         version, before = mark
-        return version_of(value) != version or not same_bits(value, before)
+        with unobserved():
+            return count_of(value) != version or not same_bits(value, before)
 
     def gradient(self, tensor_name: str) -> torch.Tensor:
         """The gradient with respect to a tensor, as the backward pass of this run computes it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,9 @@ import torch
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.kit.fitting import cannot_have, wrong_dtype, wrong_shape
-from tfdbg_cli.engines.torch.private import inference_mode, unobserved, write_count
+from tfdbg_cli.engines.torch.private import inference_mode, unobserved
 from tfdbg_cli.engines.torch.values.access import has_own_dispatch, is_readable
-from tfdbg_cli.engines.torch.values.layouts import equal_bits
+from tfdbg_cli.engines.torch.values.layouts import dtype_name
 
 __all__ = [
     "as_value",
@@ -21,9 +21,6 @@ __all__ = [
     "fitted",
     "flat",
     "overwrite",
-    "replaced",
-    "same_bits",
-    "version_of",
 ]
 
 
@@ -81,8 +78,8 @@ def fitted(name: str, value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
             if is_free or _is_same(made.cpu(), value.cpu()):
                 return made
         if made is not None and is_kind:
-            raise cannot_have(name, f"{_dtype(like)} can't hold it")
-        raise wrong_dtype(name, _dtype(like), _dtype(value))
+            raise cannot_have(name, f"{dtype_name(like.dtype)} can't hold it")
+        raise wrong_dtype(name, dtype_name(like.dtype), dtype_name(value.dtype))
 
 
 def _is_same(made: torch.Tensor, value: torch.Tensor) -> bool:
@@ -90,10 +87,6 @@ def _is_same(made: torch.Tensor, value: torch.Tensor) -> bool:
     if value.is_floating_point():
         return bool(torch.equal(made.to(value.dtype), value))
     return bool(np.array_equal(made.numpy(), value.numpy()))  # knows that 2**63 isn't -2**63
-
-
-def _dtype(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 def overwrite(tensor: torch.Tensor, value: torch.Tensor) -> None:
@@ -107,21 +100,6 @@ def overwrite(tensor: torch.Tensor, value: torch.Tensor) -> None:
         tensor.data.copy_(value)  # `data` has a version counter of its own
 
 
-def version_of(tensor: torch.Tensor) -> int:
-    """How often a tensor was written to; 0 where nobody counts."""
-    return 0 if tensor.is_inference() else write_count(tensor)
-
-
-def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two dense tensors have the same elements, nan for nan; others are taken for equal."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    if one.layout is not torch.strided or one.is_nested or one.is_quantized or one.is_meta:
-        return True
-    with unobserved():
-        return equal_bits(one, other)
-
-
 def flat(values: Any) -> Iterator[torch.Tensor]:
     """The tensors of nested lists, tuples and dictionaries."""
     if isinstance(values, torch.Tensor):
@@ -132,19 +110,3 @@ def flat(values: Any) -> Iterator[torch.Tensor]:
     elif isinstance(values, dict):
         for value in values.values():
             yield from flat(value)
-
-
-def replaced(values: Any, replacements: Mapping[int, torch.Tensor]) -> Any:
-    """Nested lists, tuples and dictionaries with other tensors in them.
-
-    Args:
-        values: whose tensors are to be replaced.
-        replacements: ``id`` of a tensor -> what stands for it; others stay.
-    """
-    if isinstance(values, torch.Tensor):
-        return replacements.get(id(values), values)
-    if type(values) is list or type(values) is tuple:
-        return type(values)(replaced(value, replacements) for value in values)
-    if type(values) is dict:
-        return {name: replaced(value, replacements) for name, value in values.items()}
-    return values

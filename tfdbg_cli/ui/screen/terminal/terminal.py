@@ -177,13 +177,13 @@ class _Diversion:
     C++ logs and other threads write past Python's streams: only the descriptors catch them all.
     """
 
-    def __init__(self, screen: int, fds: tuple[int, ...] = (1, 2)) -> None:
+    def __init__(self, screen: int) -> None:
         terminal = os.fstat(screen).st_rdev
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         self._screen = screen
         self._kept: dict[int, int] = {}
         _flush_streams()
-        for fd in fds:
+        for fd in (1, 2):
             with contextlib.suppress(OSError):
                 if os.isatty(fd) and os.fstat(fd).st_rdev == terminal:
                     kept = os.dup(fd)

@@ -16,7 +16,7 @@ from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.tensorflow.sessions.capture.finite import FiniteCheck
 from tfdbg_cli.engines.tensorflow.sessions.capture.liveness import Liveness
 from tfdbg_cli.engines.tensorflow.sessions.capture.prepared import PreparedFetches
-from tfdbg_cli.engines.tensorflow.sessions.capture.topology import Buffers, order, walk
+from tfdbg_cli.engines.tensorflow.sessions.capture.topology import Buffers, edge_of, order, walk
 from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
 from tfdbg_cli.engines.tensorflow.shared.private import functions_of, is_reference
@@ -119,7 +119,7 @@ class CapturePlan:
     @functools.cached_property
     def fed_count(self) -> int:
         """How many of `extra` are fed: they come first."""
-        return sum((tensor.op, tensor.value_index) in self.fed for tensor in self.extra)
+        return sum(edge_of(tensor) in self.fed for tensor in self.extra)
 
     @functools.cached_property
     def copied(self) -> list[int]:
@@ -272,8 +272,8 @@ def make_plan(
         reads_ahead: variables may be read before the run.
         shares: what only hands on another tensor isn't fetched itself.
     """
-    fed = frozenset((tensor.op, tensor.value_index) for tensor in request.feeds)
-    asked = {(tensor.op, tensor.value_index) for tensor in request.fetches}
+    fed = frozenset(map(edge_of, request.feeds))
+    asked = {*map(edge_of, request.fetches)}
     roots = [op for op, slot in asked if (op, slot) not in fed] + list(request.targets)
     edges = walk(roots, fed)
     ops = order(edges, {})
@@ -287,7 +287,7 @@ def make_plan(
         matcher=WatchMatcher(watch),
         fed=fed,
         request=request.key(),
-        asked=[each for each in request.fetches if (each.op, each.value_index) not in fed],
+        asked=[each for each in request.fetches if edge_of(each) not in fed],
         targets=request.targets,
         feeds=request.feeds,
     )
@@ -344,7 +344,7 @@ class _Planner:
         return holdable(tensor.dtype) and wants(op.name, op.type, tensor.dtype.name)
 
     def _add_feeds(self) -> None:
-        unreadable = {(tensor.op, tensor.value_index) for tensor in self._request.handles}
+        unreadable = {*map(edge_of, self._request.handles)}
         for tensor in self._request.feeds:
             op, slot = tensor.op, tensor.value_index
             if (op, slot) not in unreadable and self._wanted(op, tensor):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.engines.tensorflow.shared.private import is_reference, serial_of
 
-__all__ = ["Buffers", "Edges", "order", "walk"]
+__all__ = ["Buffers", "Edges", "edge_of", "order", "walk"]
 
 # What hands on the buffer of an input, always or at times: an array fetched from it changes with
 # the variable. The input of the same number, the first one, or:
@@ -56,6 +56,11 @@ class Edges(NamedTuple):
     control: tuple[Any, ...]
 
 
+def edge_of(tensor: Any) -> tuple[Any, int]:
+    """A tensor as ``(operation, slot)``, whatever wraps it."""
+    return tensor.op, tensor.value_index
+
+
 def walk(targets: Iterable[Any], fed: frozenset[tuple[Any, int]]) -> dict[Any, Edges]:
     """The operations that a run computes, with their inputs; cut where a tensor is fed.
 
@@ -70,7 +75,7 @@ def walk(targets: Iterable[Any], fed: frozenset[tuple[Any, int]]) -> dict[Any, E
         op = stack.pop()
         if op in edges:
             continue
-        data = tuple((tensor.op, tensor.value_index) for tensor in op.inputs)
+        data = (*map(edge_of, op.inputs),)
         # The runtime cuts the control edges of a fed placeholder too, and of nothing else.
         control = tuple(c for c in op.control_inputs if c not in fed_placeholders)
         edges[op] = Edges(data, control)

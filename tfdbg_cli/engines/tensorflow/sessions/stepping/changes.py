@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.engines.tensorflow.sessions.capture.topology import edge_of
 from tfdbg_cli.engines.tensorflow.sessions.stepping.layout import UnitLayout
 from tfdbg_cli.engines.tensorflow.sessions.stepping.region import Change
 
@@ -43,7 +44,7 @@ class OverrideSet:
 
     def readers(self, tensor_name: str) -> Sequence[int]:
         """The steps that a tensor goes into."""
-        return self._layout.readers.get(_edge(self._layout.tensors[tensor_name]), ())
+        return self._layout.readers.get(edge_of(self._layout.tensors[tensor_name]), ())
 
     def replaces(self, index: int) -> bool:
         """Whether all that a step is there for is overridden, so that it may as well fail."""
@@ -116,7 +117,7 @@ class OverrideSet:
     def change(self) -> Change:
         """All of it, as what the run is to be."""
         values = {name: value for name, (value, _) in self._past.items()} | self.overrides
-        edges = {name: _edge(self._layout.tensors[name]) for name in values}
+        edges = {name: edge_of(self._layout.tensors[name]) for name in values}
         until = {name: end for name, (_, end) in self._past.items() if name not in self.overrides}
         return Change(
             {edges[name]: value for name, value in values.items()},
@@ -134,7 +135,3 @@ class OverrideSet:
             if later:
                 undone[variable] = undone.get(variable, frozenset()) | later
         return Change(change.values, change.until, undone, change.restored)
-
-
-def _edge(tensor: Any) -> tuple[Any, int]:
-    return tensor.op, tensor.value_index

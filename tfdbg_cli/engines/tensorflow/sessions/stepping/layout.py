@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdbg_cli.engines.tensorflow.sessions.capture.liveness import Liveness
-from tfdbg_cli.engines.tensorflow.sessions.capture.topology import Buffers, order, walk
+from tfdbg_cli.engines.tensorflow.sessions.capture.topology import Buffers, edge_of, order, walk
 from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
 from tfdbg_cli.engines.tensorflow.sessions.stepping.effects import VARIABLES, Effects, is_handle
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Functions
@@ -182,8 +182,8 @@ def make_layout(request: RunRequest, functions: Functions) -> UnitLayout:
         request: what it is asked for and fed.
         functions: those of the graph.
     """
-    fed = frozenset((tensor.op, tensor.value_index) for tensor in request.feeds)
-    asked = {(tensor.op, tensor.value_index) for tensor in request.fetches}
+    fed = frozenset(map(edge_of, request.feeds))
+    asked = {*map(edge_of, request.fetches)}
     roots = [edge for edge in asked if edge not in fed] + [(op, -1) for op in request.targets]
     edges = walk([op for op, _ in roots], fed)
     ops = order(edges, {})
@@ -273,7 +273,7 @@ def _step(
         tensor.name
         for op in ops
         for tensor in op.inputs
-        if tensor.op not in members or (tensor.op, tensor.value_index) in fed
+        if tensor.op not in members or edge_of(tensor) in fed
     )
     names = tuple(op.name for op in ops)
     if len(ops) == 1:

@@ -23,6 +23,7 @@ from tfdbg_cli.engines.base import CannotStep, Capture, SessionAdapter
 from tfdbg_cli.engines.kit.fitting import nobody_elses
 from tfdbg_cli.engines.kit.replayed import ReplayStepper, StepReader
 from tfdbg_cli.engines.tensorflow.sessions.capture.plan import plans_of
+from tfdbg_cli.engines.tensorflow.sessions.capture.topology import edge_of
 from tfdbg_cli.engines.tensorflow.sessions.errors import attempt
 from tfdbg_cli.engines.tensorflow.sessions.requests import resolve
 from tfdbg_cli.engines.tensorflow.sessions.stepping.caveats import caveats_of, updated_already
@@ -196,7 +197,7 @@ class TensorFlowStepper(ReplayStepper):
             )
         self.check_known(tensor_name, tensors)
         tensor = tensors[tensor_name]
-        edge = _edge(tensor)
+        edge = edge_of(tensor)
         unit = self._layout.unit_of.get(edge[0])
         if edge not in self._layout.fed and unit is not None:
             self._check_fit(tensor, unit)
@@ -218,7 +219,7 @@ class TensorFlowStepper(ReplayStepper):
         if is_reference(tensor) or not holdable(tensor.dtype):
             raise UserError(f"{name} is a handle: an array can't replace it.")
         is_made = unit.index < self._position
-        if is_made and not self._layout.certain(*_edge(tensor)) and not self.has(name):
+        if is_made and not self._layout.certain(*edge_of(tensor)) and not self.has(name):
             raise self.not_taken(name)
 
     def shape(self, tensor_name: str) -> tuple[int, ...] | None:
@@ -250,7 +251,7 @@ class TensorFlowStepper(ReplayStepper):
         if self._layout.always(unit.ops[0]) or len(unit.ops) > 1:
             return True
         return all(
-            self._layout.certain(*_edge(tensor))
+            self._layout.certain(*edge_of(tensor))
             or not holdable(tensor.dtype)
             or self._find(tensor.name) is not None
             for tensor in unit.ops[0].inputs
@@ -383,10 +384,6 @@ def _returned(value: Any) -> Any:
     """An array as ``Session.run`` returns it: scalars are no arrays."""
     value = nobody_elses(value)
     return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
-
-
-def _edge(tensor: Any) -> tuple[Any, int]:
-    return tensor.op, tensor.value_index
 
 
 def _name(op: Any) -> str:
