@@ -164,6 +164,8 @@ class TensorLineage:
         node = self.node(datum)
         if node is None:
             return True
+        if node.op_type == WRITTEN and source.tensor_name == node.inputs[0]:
+            return not self._is_all_written(datum, node)
         if node.op_type in self.roles.replacing:
             return not node.inputs or source.tensor_name != node.inputs[0]
         if node.op_type not in self.roles.choosing:
@@ -177,6 +179,17 @@ class TensorLineage:
             return True
         is_same = (np.isnan(made) & np.isnan(given)) | (~np.isfinite(made) & (made == given))
         return bool(is_same.any())
+
+    def _is_all_written(self, datum: Datum, node: Node) -> bool:
+        """Whether all that is bad in memory may have been written to it, and was not there before.
+
+        Args:
+            datum: the memory, after that.
+            node: of it: its inputs are the memory before, and what was written.
+        """
+        written = [self.bad(data[-1]) for n in node.inputs[1:] if (data := self.dump.by_tensor(n))]
+        bad = self.bad(datum)
+        return bad is not None and sum(each.bad for each in written if each) >= bad.bad
 
     def _count(self, datum: Datum, value: Any) -> Health:
         if value is None:

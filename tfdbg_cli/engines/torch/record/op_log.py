@@ -150,7 +150,7 @@ class LoggedOps(OpRecorder):
 
     def hand_over(self, tensor: torch.Tensor) -> None:
         at = self._find_at(tensor) if self.is_quick and self._is_own() else None
-        if at is None:
+        if at is None or self._last.get(self._log[at + KEY], at) > at:  # it was written to since
             super().hand_over(tensor)
         else:
             self._log += (RESULT, 3, at)

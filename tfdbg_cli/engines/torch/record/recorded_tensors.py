@@ -422,7 +422,9 @@ class RecordedTensors:
 
     def hand_over(self, tensor: torch.Tensor) -> None:
         """A tensor is a result of the run, whatever the program does with it."""
-        output = self.tracker.find(tensor)
+        if self.tracker.find(tensor) is None:
+            return  # nobody has made it, and it isn't asked for
+        output = self.find(tensor)  # with what was written to its memory
         if output is not None:
             output.is_result = True
 
