@@ -109,9 +109,10 @@ def is_explained(predicate: Predicate) -> bool:
 
 
 def over_runs(predicate: _Filter) -> _Filter:
-    """Mark a filter as one that asks for the gradients' magnitudes in the runs before, too.
+    """Mark a filter as one of the gradients' magnitudes in this run and in the runs before.
 
-    While ``run -f`` waits for it, they are kept of each run (`Tracks.history` of the dump).
+    While ``run -f`` waits for it, they are kept of each run (`Tracks.history` of the dump). No
+    value is read for it: it is given ``None``.
     """
     predicate.over_runs = True  # type: ignore[attr-defined]
     return predicate
@@ -328,10 +329,11 @@ class Dump(ABC):
         if parts > 1:
             data = list(data)
             data = data[len(data) * at // parts : len(data) * (at + 1) // parts]
+        needs_values = not is_over_runs(predicate)
         predicate = bound(predicate, self)
         for datum in data:
             try:
-                passed = bool(predicate(datum, self.value(datum)))
+                passed = bool(predicate(datum, self.value(datum) if needs_values else None))
             except Exception as error:
                 pass_on(error)
                 if on_error is None:
