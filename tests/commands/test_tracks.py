@@ -341,7 +341,7 @@ def live(tracks=None):
         ("track 1+1", "names no tensor"),
         ('track "`a:0`.mean("', "not a Python expression"),
         ("track `a", "A backtick isn't closed"),
-        ("track --norms `a`", "takes no expression"),
+        ("track --norms `a`", "takes no expression and no"),
         ("track -d loss", "is not followed"),
         ("track -d a `b`", "takes the name"),
     ],

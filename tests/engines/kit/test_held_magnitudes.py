@@ -138,6 +138,13 @@ def test_a_stop_shows_how_a_tensor_near_the_bad_one_grew(ask, program, rate, nam
     assert re.search(line, out), out
 
 
+def test_each_run_is_measured_if_somebody_asks(ask):
+    slow = NUMPY.replace("BODY", SESSION).replace("RATE", "1e-9")
+    slow = slow.replace("SIZE", "(1e20 if run == 30 else 1.0)").replace("range(12)", "range(40)")
+    out, told = ask(slow, "track --ranges", "run -f", "growth --json")
+    assert _grown(out)["h:0"]["runs"] == 31
+
+
 @pytest.mark.parametrize(("program", "rate", "name"), PROGRAMS[:-1])
 def test_what_grows_no_more_than_runs_differ_has_not_grown(ask, program, rate, name):
     slow = program.replace("RATE", "1e-9").replace("SIZE", TOO_MUCH)

@@ -112,6 +112,12 @@ def test_what_does_not_grow_is_said_not_to(ask):
     assert re.search(r"Before: .*output of Net, max \|x\| \S+ at run \d+, hardly more", out), out
 
 
+def test_each_run_is_measured_if_somebody_asks(ask):
+    out, told = ask("track --ranges", "run -f", "growth --json", "track -d ranges")
+    assert _items(out)["output of second"]["runs"] == 41
+    assert "measured in some runs again" in out
+
+
 def test_fast_growth_is_measured_in_each_run(ask):
     loss = "out.square().mean()"
     grow = "with torch.no_grad(): net.second.bias.add_(0.01).mul_(4.0)"

@@ -68,7 +68,8 @@ def _tracks(context: Context, names: Sequence[str] = ()) -> tuple[Tracks, str]:
 
 def _track(context: Context, arguments: argparse.Namespace) -> Result:
     text = " ".join(arguments.expression).strip()
-    if not text and not arguments.norms and not arguments.delete:
+    wants_more = arguments.norms or arguments.ranges
+    if not text and not wants_more and not arguments.delete:
         found, whose = _tracks(context)
         return _records(found) if arguments.json else _list(found, whose)
     if arguments.json:
@@ -76,12 +77,16 @@ def _track(context: Context, arguments: argparse.Namespace) -> Result:
     if context.tracks is None:
         raise UserError("There is no running program here.", "plot shows the numbers so far.")
     if arguments.delete:
-        if text or arguments.norms:
+        if text or wants_more:
             raise UserError("-d takes the name of a followed number, and nothing else.")
         return _forget(context.tracks, arguments.delete)
+    if wants_more and (text or (arguments.norms and arguments.ranges)):
+        option = "--norms" if arguments.norms else "--ranges"
+        raise UserError(f"{option} takes no expression and no other option.", "Give two commands.")
+    if arguments.ranges:
+        context.tracks.has_ranges = True
+        return Toast("While run -f waits, what growth lists is measured in each run.")
     if arguments.norms:
-        if text:
-            raise UserError("--norms takes no expression.", "Give two commands.")
         return _follow_norms(context, context.tracks)
     if text == LOSS and not getattr(arguments, "as"):
         return _follow_loss(context.tracks)
@@ -142,6 +147,9 @@ def _follow_norms(context: Context, tracks: Tracks) -> Toast:
 
 
 def _forget(tracks: Tracks, name: str) -> Toast:
+    if name == "--ranges" or (name not in tracks and name.strip("-") == "ranges"):
+        tracks.has_ranges = False
+        return Toast("What growth lists is measured in some runs again.")
     if name == "--norms" or (name not in tracks and name.strip("-") == "norms"):
         tracks.has_norms = False
         for each in [*tracks]:
@@ -387,9 +395,10 @@ TRACK = Command(
         ),
         Argument(("--as",), "the name of the series", "NAME", default=""),
         Argument(("--norms",), "norms of gradients and parameters, module by module"),
+        Argument(("--ranges",), "measure in each run what growth lists, not in some"),
         Argument(
             ("-d", "--delete"),
-            "stop following it; norms: those of --norms",
+            "stop following it; norms, ranges: as before --norms, --ranges",
             "NAME",
             default="",
             complete=_complete,
@@ -400,6 +409,7 @@ TRACK = Command(
         ('track "np.linalg.norm(`fc1.weight:0`)" --as weight', "one number of each run"),
         ("track `logits:0`.max()", "followed from the next run on"),
         ("track --norms", "norms of gradients and parameters of each module"),
+        ("track --ranges", "largest magnitudes in each run, for growth"),
         ("track", "all series, each with its last numbers"),
         ("track -d weight", "stop following it"),
     ),

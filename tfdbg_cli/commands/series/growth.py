@@ -191,7 +191,7 @@ GROWTH = Command(
         "model its inputs and outputs; of MLX every tensor at the level values. The first four "
         "runs are measured, then one in sixteen, the next one if something is larger by half than "
         "ever before, and the run of the stop; fewer where that would take more than 1 % of the "
-        "time.\n\n"
+        "time. track --ranges measures each run, on all frameworks.\n\n"
         "Grown is the last finite magnitude as a multiple of the lowest one before it, and "
         "doubling the number of runs in which it has doubled since, on average. The curve is "
         "logarithmic; plot with a name of this list draws it."

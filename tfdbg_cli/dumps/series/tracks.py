@@ -49,6 +49,7 @@ class Tracks(Mapping[str, Series]):
 
     Attributes:
         has_norms: whether norms of gradients and parameters are followed, too.
+        has_ranges: the largest magnitudes of tensors are measured in each run that is waited in.
         history: the largest magnitudes of tensors in the last runs.
         marks: the runs that the program has stopped at.
     """
@@ -56,6 +57,7 @@ class Tracks(Mapping[str, Series]):
     def __init__(self, series: Iterable[Series] = (), marks: Iterable[Mark] = ()) -> None:
         self._series = {each.name: each for each in series}
         self.has_norms = False
+        self.has_ranges = False
         self.history = History()
         self.marks = [*marks]
         #: What tells the numbers that are still somewhere else, on a device, say.

@@ -57,7 +57,8 @@ class MagnitudeSampler:
         began = time.perf_counter()
         is_cheap = self._spent < _SHARE * (began - self._since)
         is_due = kind in self._growing or not count % _EVERY
-        if capture.held is None or not (is_stop or count < _FIRST or (is_cheap and is_due)):
+        is_asked = is_stop or self._tracks.has_ranges
+        if capture.held is None or not (is_asked or count < _FIRST or (is_cheap and is_due)):
             return
         with contained:  # the run has gone well, whatever an engine can't read
             self._measure(run, capture.held())

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.memory import unnoticed_memory
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.levels import CHECKED, FULL, MODULES, RECORDS, CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
@@ -33,6 +34,7 @@ class TorchCapturePolicy(CapturePolicy):
         setting: the value of a setting by its name.
         names: what things are called.
         optimizers: those that are alive.
+        tracks: tells where the numbers of runs go; ``None``: nobody wants them.
         aside: around what is no part of the program; module calls within go through a visitor.
     """
 
@@ -41,6 +43,7 @@ class TorchCapturePolicy(CapturePolicy):
         setting: Callable[[str], Any],
         names: Names,
         optimizers: Iterable[Any],
+        tracks: Callable[[], Tracks | None],
         aside: Aside,
     ) -> None:
         super().__init__(setting)
@@ -49,7 +52,7 @@ class TorchCapturePolicy(CapturePolicy):
         self._aside = aside
         self._spares: list[FullLevel] = []
         self._facts, self._stale = FactsOf(), Stale()
-        self._magnitudes = Magnitudes(names)
+        self._magnitudes = Magnitudes(names, tracks)
 
     def obstacle(self, kind: str, costs: RunCosts) -> str:
         """What of a bad run of this kind could not be done once more; mostly empty."""

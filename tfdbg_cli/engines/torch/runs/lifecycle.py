@@ -110,7 +110,9 @@ class Lifecycle(RunLife[TorchRun]):
     def __init__(self, program: PatchedProgram) -> None:
         self.optimizers = Optimizers()
         self.names = Names()
-        policy = TorchCapturePolicy(program.value, self.names, self.optimizers, self.aside)
+        policy = TorchCapturePolicy(
+            program.value, self.names, self.optimizers, program.tracks, self.aside
+        )
         super().__init__(program, policy)
 
     # What is special about PyTorch.

@@ -11,6 +11,7 @@ import torch
 
 from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.series.history import GRADIENT, OUTPUT, MeasuredTensor
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import count_of, quiet
@@ -116,10 +117,11 @@ class Magnitudes:
 
     Args:
         names: of modules and parameters.
+        tracks: tells where the numbers of runs go; ``None``: nobody wants them.
     """
 
-    def __init__(self, names: Names) -> None:
-        self._names = names
+    def __init__(self, names: Names, tracks: Callable[[], Tracks | None]) -> None:
+        self._names, self._tracks = names, tracks
         self._known: dict[tuple[tuple[str, int], ...], _Known] = {}
         self._counts: dict[str, int] = {}
         self._last: dict[tuple[str, int], float] = {}
@@ -133,7 +135,9 @@ class Magnitudes:
             every: one run of so many is.
         """
         count = self._counts[kind] = self._counts.get(kind, -1) + 1
-        return self._grows or not count % every
+        tracks = self._tracks()
+        is_asked = tracks is not None and tracks.has_ranges
+        return is_asked or self._grows or not count % every
 
     def row(self, sizes: _Sizes) -> tuple[Sequence[MeasuredTensor], Iterable[float]]:
         """What was measured, and its magnitudes.
