@@ -141,7 +141,7 @@ def test_a_stop_shows_how_a_tensor_near_the_bad_one_grew(ask, program, rate, nam
 def test_each_run_is_measured_if_somebody_asks(ask):
     slow = NUMPY.replace("BODY", SESSION).replace("RATE", "1e-9")
     slow = slow.replace("SIZE", "(1e20 if run == 30 else 1.0)").replace("range(12)", "range(40)")
-    out, told = ask(slow, "track --ranges", "run -f", "growth --json")
+    out, _ = ask(slow, "track --ranges", "run -f", "growth --json")
     assert _grown(out)["h:0"]["runs"] == 31
 
 

@@ -113,7 +113,7 @@ def test_what_does_not_grow_is_said_not_to(ask):
 
 
 def test_each_run_is_measured_if_somebody_asks(ask):
-    out, told = ask("track --ranges", "run -f", "growth --json", "track -d ranges")
+    out, _ = ask("track --ranges", "run -f", "growth --json", "track -d ranges")
     assert _items(out)["output of second"]["runs"] == 41
     assert "measured in some runs again" in out
 
