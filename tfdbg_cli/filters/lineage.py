@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.common.node_words import CHECKED, VIEW, output_shapes
+from tfdbg_cli.common.node_words import CHECKED, VIEW, WRITES, output_shapes
 from tfdbg_cli.dumps.ancestry import Ancestry
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
+from tfdbg_cli.dumps.joined import part_of
 from tfdbg_cli.dumps.run_info import roles_of
 from tfdbg_cli.tensors.measurements import Measurements
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite, widened
@@ -25,11 +27,14 @@ __all__ = [
     "hides_others",
     "holds_others",
     "inputs_of",
+    "is_called",
     "value_of",
 ]
 
 #: The type of PyTorch's nodes for tensors whose memory was written to through others.
 WRITTEN = "written"
+# They get what another process sends.
+_RECEIVING = re.compile(r"\.recv_")
 
 # How the types of PyTorch's ops on lists of tensors begin.
 _FOREACH = "_foreach_"
@@ -164,6 +169,8 @@ class TensorLineage:
         node = self.node(datum)
         if node is None:
             return True
+        if not self.reads(node, source.tensor_name):
+            return False
         if node.op_type == WRITTEN and source.tensor_name == node.inputs[0]:
             return not self._is_all_written(datum, node)
         if node.op_type in self.roles.replacing:
@@ -179,6 +186,23 @@ class TensorLineage:
             return True
         is_same = (np.isnan(made) & np.isnan(given)) | (~np.isfinite(made) & (made == given))
         return bool(is_same.any())
+
+    def reads(self, node: Node, tensor: str) -> bool:
+        """Whether what a node makes depends on an input: what others send is only put there.
+
+        Args:
+            node: of any op.
+            tensor: among its inputs.
+        """
+        written = node.attributes.get(WRITES, "")
+        if not written or not self.roles.sending.match(node.op_type):
+            return True
+        over = {
+            each for each in node.inputs for own in written.split(", ") if is_called(each, own)
+        }
+        rank = part_of(node.name)[0]
+        given = {each for each in node.inputs if part_of(each)[0] == rank}
+        return tensor not in over or not (given - over or _RECEIVING.search(node.op_type))
 
     def _is_all_written(self, datum: Datum, node: Node) -> bool:
         """Whether all that is bad in memory may have been written to it, and was not there before.
@@ -227,6 +251,11 @@ def hides_others(node: Node) -> bool:
         node: of a dump that lists bad tensors only.
     """
     return holds_others(node) and CHECKED not in node.attributes
+
+
+def is_called(tensor: str, name: str) -> bool:
+    """Whether a tensor has a name; in the dump of several ranks the rank is in front of it."""
+    return tensor == name or tensor.endswith(f"/{name}")
 
 
 def value_of(datum: Datum) -> Any:

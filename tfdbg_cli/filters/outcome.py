@@ -13,7 +13,14 @@ from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.executions import body_of
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, hides_others, holds_others
+from tfdbg_cli.filters.lineage import (
+    WRITTEN,
+    TensorLineage,
+    floats,
+    hides_others,
+    holds_others,
+    is_called,
+)
 
 __all__ = ["Outcome"]
 
@@ -104,7 +111,7 @@ class Outcome:
                     waiting += self._fed(graph, tensor, but=before)
         for node in graph.nodes.values():
             if _is_exit(node, self._lineage.roles):
-                waiting += self._bad_of(graph, _sent(node))
+                waiting += self._bad_of(graph, self._sent(node))
         done: set[str] = set()
         while waiting:
             tensor = waiting.pop()
@@ -136,6 +143,19 @@ class Outcome:
             elif node is not None and (hides_others(node) or not dump.lists_only_bad):
                 waiting += node.inputs
 
+    def _sent(self, node: Node) -> Sequence[str]:
+        """What leaves the run by a node that sends to other processes, or tells the program."""
+        found = [each for each in node.inputs if self._lineage.reads(node, each)]
+        if not found or len(found) < len(node.inputs) or not node.attributes.get(WRITES):
+            return found
+        # What is bad there afterwards may have been sent; what is clean was received.
+        dump = self._lineage.dump
+        slots = len(node.attributes[WRITES].split(", "))
+        made = [dump.by_tensor(f"{node.name}:{slot}") for slot in range(slots)]
+        is_known = dump.lists_only_bad or all(made)
+        is_bad = any(self._lineage.bad(data[-1]) for data in made if data)
+        return found if is_bad or not is_known else []
+
     def _fed(self, graph: Graph, tensor: str, but: str = "") -> Iterator[str]:
         """The bad tensors that a bad tensor has taken over."""
         dump = self._lineage.dump
@@ -161,7 +181,7 @@ class Outcome:
             return None
         written = writes.split(", ")
         before = written[slot] if slot < len(written) else written[0]
-        return next((each for each in node.inputs if _is_among(each, [before])), None)
+        return next((each for each in node.inputs if is_called(each, before)), None)
 
     def _dumped(self, graph: Graph, tensor: str) -> str:
         """What was in memory before, as far back as the dump doesn't have it."""
@@ -249,17 +269,6 @@ def _readers(graph: Graph, name: str) -> Iterator[str]:
 
 def _is_read(graph: Graph, name: str) -> bool:
     return next(_readers(graph, name), None) is not None
-
-
-def _sent(node: Node) -> Sequence[str]:
-    """What leaves the run by a node: not what it writes to, if it is given something else, too."""
-    written = [each for each in node.attributes.get(WRITES, "").split(", ") if each]
-    return [each for each in node.inputs if not _is_among(each, written)] or node.inputs
-
-
-def _is_among(tensor: str, written: Iterable[str]) -> bool:
-    """Whether a node writes to an input; in the dump of several ranks the rank is in front."""
-    return any(tensor == each or tensor.endswith(f"/{each}") for each in written)
 
 
 def _is_exit(node: Node, roles: OpRoles) -> bool:

@@ -45,7 +45,7 @@ def growth_lines(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
     known = tracks.history.series(info.kind)
     found = nearest(dump, begin, {each: s for each, s in known.items() if len(s) >= _FEWEST})
     growth = Growth.of(known[found].points()) if found is not None else None
-    if found is None or growth is None or not (growth.last or growth.end):
+    if found is None or growth is None or not growth.last:
         return []
     command = Link("growth")
     words = [Span(f"{found.name}, "), *_words(growth)]
