@@ -33,8 +33,8 @@ __all__ = [
 
 #: The type of PyTorch's nodes for tensors whose memory was written to through others.
 WRITTEN = "written"
-# They get what another process sends.
-_RECEIVING = re.compile(r"\.recv_")
+# From one process to another.
+_SENDING, _RECEIVING = re.compile(r"\.send$"), re.compile(r"\.recv_")
 
 # How the types of PyTorch's ops on lists of tensors begin.
 _FOREACH = "_foreach_"
@@ -197,12 +197,27 @@ class TensorLineage:
         written = node.attributes.get(WRITES, "")
         if not written or not self.roles.sending.match(node.op_type):
             return True
-        over = {
-            each for each in node.inputs for own in written.split(", ") if is_called(each, own)
-        }
+        over = {each for each in node.inputs for own in written.split(", ") if is_called(each, own)}
         rank = part_of(node.name)[0]
         given = {each for each in node.inputs if part_of(each)[0] == rank}
-        return tensor not in over or not (given - over or _RECEIVING.search(node.op_type))
+        return tensor not in over or not (given - over or _is_received(node))
+
+    def was_sent(self, datum: Datum) -> bool:
+        """Whether a tensor was received, and another process of the dump has sent something bad.
+
+        Args:
+            datum: the tensor. It may have been waited for since before that was computed.
+        """
+        node = self.node(datum)
+        rank = part_of(datum.node_name)[0]
+        if node is None or rank is None or self.graph is None or not _is_received(node):
+            return False
+        return any(
+            self.bad(each)
+            for sender in self.graph.nodes.values()
+            if _SENDING.search(sender.op_type) and part_of(sender.name)[0] != rank
+            for each in self._bad_inputs(sender)
+        )
 
     def _is_all_written(self, datum: Datum, node: Node) -> bool:
         """Whether all that is bad in memory may have been written to it, and was not there before.
@@ -251,6 +266,11 @@ def hides_others(node: Node) -> bool:
         node: of a dump that lists bad tensors only.
     """
     return holds_others(node) and CHECKED not in node.attributes
+
+
+def _is_received(node: Node) -> bool:
+    """Whether the tensor of a node is what another process sends to this one alone."""
+    return _RECEIVING.search(node.op_type) is not None
 
 
 def is_called(tensor: str, name: str) -> bool:

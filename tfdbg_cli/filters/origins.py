@@ -209,7 +209,7 @@ class _Kinds:
             if not self._lineage.bad(each) or self._lineage.takes_over(datum, each)
         ]
         kinds = {self._kind_of_input(each) for each in inputs}
-        if _Kind.ORIGIN in kinds or _Kind.SPREAD in kinds:
+        if _Kind.ORIGIN in kinds or _Kind.SPREAD in kinds or self._lineage.was_sent(datum):
             return _Kind.SPREAD
         op_type = node.op_type if node is not None else ""
         roles = self._lineage.roles
