@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.series.points import Points, Series
@@ -52,6 +53,20 @@ class _Row(NamedTuple):
     moment: float
     tensors: Sequence[MeasuredTensor]
     values: array[float]
+
+
+class _Rows:
+    """The last rows; in columns, as the garbage collector would go through each row otherwise."""
+
+    def __init__(self) -> None:
+        self._columns = tuple(deque[Any](maxlen=KEPT_RUNS) for _ in _Row._fields)
+
+    def add(self, row: _Row) -> None:
+        for column, value in zip(self._columns, row, strict=True):
+            column.append(value)
+
+    def __iter__(self) -> Iterator[_Row]:
+        return itertools.starmap(_Row, zip(*map(list, self._columns), strict=True))
 
 
 class Growth(NamedTuple):
@@ -115,7 +130,7 @@ class History:
     """The largest magnitudes of tensors in the last runs of each kind."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, deque[_Row]] = {}
+        self._rows: dict[str, _Rows] = {}
 
     def __bool__(self) -> bool:
         return bool(self._rows)
@@ -139,9 +154,9 @@ class History:
         """
         rows = self._rows.get(kind)
         if rows is None:
-            rows = self._rows[kind] = deque(maxlen=KEPT_RUNS)
+            rows = self._rows[kind] = _Rows()
         moment = time.time() if moment is None else moment
-        rows.append(_Row(run, moment, tensors, array("d", values)))
+        rows.add(_Row(run, moment, tensors, array("d", values)))
 
     @property
     def kinds(self) -> list[str]:
