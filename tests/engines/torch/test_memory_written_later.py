@@ -49,13 +49,15 @@ for run in range(4):
 SIZES = (16, 32, 34, 64, 72, 128, 144, 162)
 #: Two processes: sharded parameters are in memory that is given back between two uses.
 SHARDED = """
+from datetime import timedelta
+
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+dist.init_process_group("gloo", timeout=timedelta(seconds=120))
 torch.manual_seed(0)
 net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
 SHARD
