@@ -146,7 +146,7 @@ def levels_of(levels, count, kind=TRAINING, name="has_inf_or_nan", is_bare=False
 
 def make(**settings):
     known = {"overhead": 1.5, "level": "auto", **settings}
-    return TorchCapturePolicy(known.__getitem__, Names(), [], lambda visitor: None)
+    return TorchCapturePolicy(known.__getitem__, Names(), [], lambda: None, lambda visitor: None)
 
 
 def test_without_modules_ops_are_recorded():
