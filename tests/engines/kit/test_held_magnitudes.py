@@ -105,7 +105,7 @@ SAME, TOO_MUCH = "1.0", "(1e20 if run == 8 else 1.0)"
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
-    return Programs(environment(tmp_path_factory.mktemp("programs")))
+    return Programs(environment(tmp_path_factory.mktemp("programs")), ("numpy",))
 
 
 @pytest.fixture
