@@ -84,7 +84,7 @@ print("TOLD", told)
 
 #: Program, the rate at which it grows, and the tensor that it tells about.
 PROGRAMS = [
-    pytest.param(JAX, "0.001", "params/w:0", marks=needs("jax"), id="jax"),
+    pytest.param(JAX, "0.001", "params/w:0", marks=needs("jax", "flax"), id="jax"),
     pytest.param(
         TF1.replace("BODY", SESSION), "0.3", "h:0", marks=needs("tensorflow"), id="sessions"
     ),
