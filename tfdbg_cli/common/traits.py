@@ -50,6 +50,7 @@ class OpRoles:
         telling: they give the program a number (``item()``), which is in the attribute ``_result``.
         weights: they stand for parameters and other state of a model.
         batches: they bring in data from outside, whatever they are given; a run's inputs.
+        receiving: they put what another process sends into memory, whatever was there.
         meanings: op type -> what it computes: ``log``, ``log1p``, ``sqrt``, ``rsqrt``, ``asin``,
             ``acos``, ``atanh``, ``acosh``, ``erfinv``, ``logit``, ``gamma`` (the logarithm of it,
             and what has its poles), ``sinh``, ``cosh``, ``div``, ``mod``, ``reciprocal``, ``pow``,
@@ -76,6 +77,7 @@ class OpRoles:
     telling: frozenset[str] = frozenset()
     weights: frozenset[str] = frozenset()
     batches: frozenset[str] = frozenset()
+    receiving: frozenset[str] = frozenset()
     meanings: Mapping[str, str] = field(default_factory=dict)
     unwritten: re.Pattern[str] = _NEVER
     sending: re.Pattern[str] = _NEVER
@@ -133,6 +135,7 @@ class OpRoles:
             self.telling | other.telling,
             self.weights | other.weights,
             self.batches | other.batches,
+            self.receiving | other.receiving,
             {**self.meanings, **other.meanings},
             re.compile(f"{self.unwritten.pattern}|{other.unwritten.pattern}"),
             re.compile(f"{self.sending.pattern}|{other.sending.pattern}"),
@@ -142,7 +145,7 @@ class OpRoles:
 
 _SETS = (
     *("placing", "choosing", "replacing", "lifting", "reading", "buffers", "telling"),
-    *("weights", "batches"),
+    *("weights", "batches", "receiving"),
 )
 # Of one role in a file.
 _MOST_NAMES = 1000

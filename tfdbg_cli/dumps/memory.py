@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.errors import DumpError, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo
 from tfdbg_cli.dumps.graph import Graph
@@ -95,8 +96,11 @@ class MemoryDump(Dump):
         return self._added
 
     def arrays(self) -> Iterator[tuple[str, Any]]:
-        """The names and values of the tensors that have memory of their own."""
-        return ((each.tensor_name, each.get_tensor()) for each in self.data() if not each.is_view)
+        """The names and values of the tensors that have memory of their own, and are there."""
+        for each in self.data():
+            if not each.is_view:
+                with contextlib.suppress(DumpError):
+                    yield each.tensor_name, each.get_tensor()
 
     def _make_data(self) -> list[Datum]:
         with self._making:

@@ -275,10 +275,11 @@ def _of_memory(lineage: TensorLineage, node: Node) -> Cause | None:
     computed = roles.computes(node.op_type)
     # What is written over needn't be read.
     over = node.attributes.get(WRITES, "").split(", ") if computed not in BINARY else ()
-    waiting, seen = [name for name in node.inputs if name not in over], set[str]()
-    is_rest_bad = False  # something bad is in memory that was written to in parts
+    # Names, and whether something bad is in memory that was written to in parts, on the way there.
+    waiting = [(name, False) for name in node.inputs if name not in over]
+    seen = set[str]()
     while waiting and graph is not None:
-        name = waiting.pop(0)
+        name, is_rest_bad = waiting.pop(0)
         source = graph.nodes.get(node_name_of(name))
         if source is None or name in seen:
             continue
@@ -299,7 +300,7 @@ def _of_memory(lineage: TensorLineage, node: Node) -> Cause | None:
         elif holds_others(source):
             if source.op_type == WRITTEN:
                 is_rest_bad = any(map(lineage.bad, lineage.dump.by_tensor(name)))
-            waiting += source.inputs
+            waiting += [(each, is_rest_bad) for each in source.inputs]
     return None
 
 

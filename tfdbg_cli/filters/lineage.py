@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
@@ -33,8 +32,6 @@ __all__ = [
 
 #: The type of PyTorch's nodes for tensors whose memory was written to through others.
 WRITTEN = "written"
-# From one process to another.
-_SENDING, _RECEIVING = re.compile(r"\.send$"), re.compile(r"\.recv_")
 
 # How the types of PyTorch's ops on lists of tensors begin.
 _FOREACH = "_foreach_"
@@ -200,7 +197,8 @@ class TensorLineage:
         over = {each for each in node.inputs for own in written.split(", ") if is_called(each, own)}
         rank = part_of(node.name)[0]
         given = {each for each in node.inputs if part_of(each)[0] == rank}
-        return tensor not in over or not (given - over or _is_received(node))
+        is_receiving = node.op_type in self.roles.receiving
+        return tensor not in over or not (given - over or is_receiving)
 
     def was_sent(self, datum: Datum) -> bool:
         """Whether a tensor was received, and another process of the dump has sent something bad.
@@ -208,15 +206,15 @@ class TensorLineage:
         Args:
             datum: the tensor. It may have been waited for since before that was computed.
         """
-        node = self.node(datum)
-        rank = part_of(datum.node_name)[0]
-        if node is None or rank is None or self.graph is None or not _is_received(node):
+        node, rank = self.node(datum), part_of(datum.node_name)[0]
+        if self.graph is None or node is None or node.op_type not in self.roles.receiving:
             return False
         return any(
             self.bad(each)
             for sender in self.graph.nodes.values()
-            if _SENDING.search(sender.op_type) and part_of(sender.name)[0] != rank
+            if self.roles.sending.match(sender.op_type) and part_of(sender.name)[0] != rank
             for each in self._bad_inputs(sender)
+            if self.reads(sender, each.tensor_name)
         )
 
     def _is_all_written(self, datum: Datum, node: Node) -> bool:
@@ -266,11 +264,6 @@ def hides_others(node: Node) -> bool:
         node: of a dump that lists bad tensors only.
     """
     return holds_others(node) and CHECKED not in node.attributes
-
-
-def _is_received(node: Node) -> bool:
-    """Whether the tensor of a node is what another process sends to this one alone."""
-    return _RECEIVING.search(node.op_type) is not None
 
 
 def is_called(tensor: str, name: str) -> bool:

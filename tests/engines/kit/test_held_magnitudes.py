@@ -82,6 +82,29 @@ for run in range(12):
 print("TOLD", told)
 """
 
+# The same ops in turns, of one variable and of the other.
+TWO = """
+import tensorflow as tf
+both = [tf.Variable(3.0, name="low"), tf.Variable(70.0, name="high")]
+for run in range(10):
+    w = both[run % 2]
+    with tf.GradientTape() as tape:
+        loss = w * (1.0 if run < 8 else float("inf"))
+    w.assign_add(0 * tape.gradient(loss, w))
+print("TOLD", [])
+"""
+# Two functions with an argument of the same name.
+NAMESAKES = """
+import jax, jax.numpy as jnp, numpy as np
+import tfdbg_cli
+half, double = jax.jit(lambda x: x / 2), jax.jit(lambda x: jnp.log(x * 2))
+for run in range(8):
+    with tfdbg_cli.run():
+        half(np.full(3, 5.0, "f"))
+        double(np.full(3, 9.0 if run < 7 else -9.0, "f"))
+print("TOLD", [])
+"""
+
 #: Program, the rate at which it grows, and the tensor that it tells about.
 PROGRAMS = [
     pytest.param(JAX, "0.001", "params/w:0", marks=needs("jax", "flax"), id="jax"),
@@ -153,3 +176,17 @@ def test_what_grows_no_more_than_runs_differ_has_not_grown(ask, program, rate, n
     assert item["runs"] >= 3
     assert item["factor"] == pytest.approx(1, rel=1e-3)
     assert item["lowest"] == pytest.approx(told[0], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("program", "names"),
+    [
+        pytest.param(TWO, {"low:0": 3, "high:0": 70}, marks=needs("tensorflow"), id="tensorflow"),
+        pytest.param(NAMESAKES, {"x:0": 5, "x_1:0": 9}, marks=needs("jax", "flax"), id="jax"),
+    ],
+)
+def test_magnitudes_are_not_those_of_a_namesake(ask, program, names):
+    out, _ = ask(program, "track --ranges", "run -f", "growth --json")
+    grown = _grown(out)
+    for name, size in names.items():
+        assert grown[name]["lowest"] == size, out

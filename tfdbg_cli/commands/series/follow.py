@@ -398,7 +398,7 @@ TRACK = Command(
         Argument(("--ranges",), "measure in each run what growth lists, not in some"),
         Argument(
             ("-d", "--delete"),
-            "stop following it; norms, ranges: as before --norms, --ranges",
+            "stop following it; norms, ranges: what --norms, --ranges began",
             "NAME",
             default="",
             complete=_complete,

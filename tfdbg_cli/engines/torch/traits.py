@@ -141,6 +141,7 @@ TRAITS = EngineTraits(
             cast_backward="ToCopyBackward0",
         ),
         unwritten=re.compile(r"(new_)?empty(_like|_strided|_permuted)?|resize_(as_)?"),
+        receiving=frozenset(["c10d.recv_", "c10d.recv_any_source_"]),
         sending=re.compile(r"_?c10d(_functional)?\."),
     ),
     detours=frozenset(["torch.overrides"]),

@@ -15,8 +15,9 @@ from tfdbg_cli.dumps.series.gradients import gradients_of, is_backward
 from tfdbg_cli.dumps.series.history import GRADIENT, OUTPUT, MeasuredTensor
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines.base import Capture
+from tfdbg_cli.filters.lineage import value_of
 from tfdbg_cli.sessions.director.runs import StartedRun
-from tfdbg_cli.tensors.numeric import dtype_kind
+from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
 __all__ = ["MagnitudeSampler", "note_gradients"]
 
@@ -27,6 +28,8 @@ _FIRST, _EVERY, _SHARE = 4, 16, 0.01
 _FAST = 1.5
 # Of a run with more tensors only the first are measured.
 _MOST = 1_000
+# Of so many runs that differ the tensors' descriptions are kept.
+_MOST_KINDS = 64
 
 
 class MagnitudeSampler:
@@ -81,6 +84,8 @@ class MagnitudeSampler:
         largest |= grown
         names = (*sizes,)
         if names not in self._measured:
+            if len(self._measured) >= _MOST_KINDS:
+                self._measured.clear()
             self._measured[names] = [_measured(name) for name in names]
         number = run.info.number or run.number
         self._tracks.history.add(kind, number, self._measured[names], sizes.values())
@@ -100,7 +105,7 @@ def note_gradients(tracks: Tracks, dump: Dump) -> None:
     found: dict[MeasuredTensor, float] = {}
     for name, measured in gradients_of(dump).items():
         for datum in dump.by_tensor(name)[-1:]:
-            size = _size(datum.get_tensor())
+            size = _size(value_of(datum))
             if size is not None:
                 found[measured] = size
     if found:
@@ -118,5 +123,6 @@ def _size(value: Any) -> float | None:
         return None
     if dtype_kind(value.dtype) != "float":
         return None
+    value = widened(np.asarray(value))
     top = float(value.max())
     return top if math.isnan(top) else max(top, -float(value.min()))

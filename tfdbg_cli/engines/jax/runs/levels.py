@@ -367,10 +367,13 @@ class ReplayLevel(CaptureLevel):
 
     def _held(self) -> Iterator[tuple[str, Any]]:
         """What calls got and have returned; see `Capture.held`."""
+        numbering, known = Numbering(), set[int]()
         for call in self.calls:
             for leaf in call.named():
-                if is_floating(leaf.value):
-                    yield f"{node_name(leaf.path)}:0", as_array(leaf.value)
+                if is_floating(leaf.value) and id(leaf.value) not in known:
+                    known.add(id(leaf.value))
+                    yield f"{numbering.name(node_name(leaf.path))}:0", as_array(leaf.value)
+            known.update(map(id, call.outputs))
             for path, value in zip(call.output_paths, call.outputs, strict=True):
                 if is_floating(value):
                     yield f"result{path}", as_array(value)

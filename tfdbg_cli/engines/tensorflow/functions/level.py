@@ -318,8 +318,15 @@ class ValuesLevel(CaptureLevel):
     def _held(self) -> Iterator[tuple[str, Any]]:
         """What ops and calls were given and have made, and the variables; see `Capture.held`."""
         tensors = [each for event in self._events for each in (*event.inputs, *event.outputs)]
-        # To name them takes longer than to read them, and mostly a run is like the last one.
-        key = tuple(e.name if isinstance(e, Op) else e.twin.name for e in self._events)
+        # To name them takes longer than to read them, and mostly a run is like the last one: it
+        # has the same ops, of the same variables and inputs, wired in the same way.
+        order, inputs = dict[int, int](), {id(each): name for name, each in self._inputs.items()}
+        key = (
+            *(each.name if isinstance(each, Op) else each.twin.name for each in self._events),
+            *(order.setdefault(id(each), len(order)) for each in tensors),
+            *(inputs.get(at) for at in order),
+            *(id(each) for each in tensors if not holdable(each.dtype)),
+        )
         names = self._names.of_run(key, lambda: self._names_of(tensors))
         handles = {}
         for name, tensor in zip(names, tensors, strict=False):
