@@ -185,3 +185,19 @@ def test_complex_views():
     assert run.value("lift_fresh:0").tolist() == [1 + 2j]
     assert run.value("mul:0").tolist() == [1 - 2j]
     assert not run.dump.warnings
+
+
+def test_a_process_group_is_not_held():
+    """Whoever lets go of it last waits for its threads, which may wait for that one."""
+    dist = pytest.importorskip("torch.distributed")
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        with capture() as run:
+            dist.all_reduce(torch.ones(2))
+            dist.broadcast(torch.ones(2), 0)
+    finally:
+        dist.destroy_process_group()
+    assert "ProcessGroup" in run.nodes["c10d.allreduce_"].attributes["_arg_process_group"]
+    records = run.recorder.ops.records
+    held = [value for each in records for value in (*each.constants, each.result)]
+    assert not any(isinstance(value, torch.ScriptObject) for value in held)

@@ -167,7 +167,10 @@ class OpRecorder(RecordedTensors):
                 self._read_pending(facts, inputs)
             record = OpRecord(next(self._indices), facts.op_type, facts, inputs)
             if constants:
-                record.constants = constants
+                # Whoever lets go of a process group last waits for its threads with Python's lock,
+                # which these may want: that is for the program to do.
+                keeps_all = not facts.is_collective
+                record.constants = constants if keeps_all else [*map(_without_group, constants)]
             record.script = script_place()
             top = state.top
             boundary = top.frame if top is not None else None
@@ -285,7 +288,7 @@ class OpRecorder(RecordedTensors):
         elif type(result) is tuple or type(result) is list:
             for tensor in flat(result):
                 self._output(record, tensor)
-        else:
+        elif not isinstance(result, torch.ScriptObject):
             record.result = result
         if record.overwritten is not None:
             self._after_write(record, record.overwritten, result)
@@ -421,6 +424,10 @@ class OpRecorder(RecordedTensors):
         if is_view and self._has_pending:
             output.is_pending = any(e.is_pending and e.key == key for e in inputs)
         return output
+
+
+def _without_group(value: Any) -> Any:
+    return str(value) if isinstance(value, torch.ScriptObject) else value
 
 
 def with_gaps(values: Iterable[Any]) -> tuple[str | None, ...]:
