@@ -87,6 +87,45 @@ net = FullyShardedDataParallel(net, device_id=torch.device("cpu"))
 """,
 }
 
+#: Two processes that send each other activations and gradients, and collect and share numbers.
+PIPELINE = """
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+torch.use_deterministic_algorithms(True)
+dist.init_process_group("gloo", timeout=timedelta(seconds=120))
+rank = dist.get_rank()
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 8) if rank == 0 else torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(net.parameters(), 1e-2)
+hold, shared = torch.empty(16, 8), torch.empty(1)
+for run in range(5):
+    optimizer.zero_grad()
+    fresh = torch.empty(16, 8)
+    memory = hold if run % 2 else fresh
+    if rank == 0:
+        out = net(torch.ones(16, 4)) / (1.0 if run < BAD else 0.0)
+        dist.send(out.detach(), 1)
+        dist.recv(memory, 1)
+        out.backward(memory)
+    else:
+        dist.recv(memory, 0)
+        given = memory.clone().requires_grad_()
+        loss = net(given).square().mean()
+        loss.backward()
+        dist.send(given.grad, 0)
+    optimizer.step()
+    parts = [torch.empty(1) for _ in range(2)]
+    dist.all_gather(parts, torch.full((1,), float(run)))
+    dist.broadcast(shared if rank else torch.ones(1), 0)
+    swapped = torch.empty(2)
+    dist.all_to_all_single(swapped, torch.ones(2))
+    print("TOLD", torch.cat([*parts, shared if rank else parts[0], swapped]).tolist(), flush=True)
+dist.destroy_process_group()
+"""
+
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
@@ -127,3 +166,14 @@ def test_sharded_parameters(programs: Programs, tmp_path: Path, way: str, level:
     begins = re.findall(r"It began in (\[div\] rank_\d/div:0)", done[0].out + done[1].out)
     assert begins, done
     assert "training run #7" in done[0].out + done[1].out
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_another_process_sends(programs: Programs, tmp_path: Path, level: str) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(PIPELINE.replace("BAD", "9"))
+    for done in programs.ranks("-m", "tfdbg_cli", "--batch", *_commands(level), path):
+        assert "no tensor passed" in done.err, done
+    path.write_text(PIPELINE.replace("BAD", "3"))
+    done = programs.ranks("-m", "tfdbg_cli", "--batch", *_commands(level), path)
+    assert re.search(r"It began in \[div\] rank_0/div:0", done[0].out + done[1].out), done
