@@ -50,7 +50,6 @@ class OpRoles:
         telling: they give the program a number (``item()``), which is in the attribute ``_result``.
         weights: they stand for parameters and other state of a model.
         batches: they bring in data from outside, whatever they are given; a run's inputs.
-        receiving: they put what another process sends into memory, whatever was there.
         meanings: op type -> what it computes: ``log``, ``log1p``, ``sqrt``, ``rsqrt``, ``asin``,
             ``acos``, ``atanh``, ``acosh``, ``erfinv``, ``logit``, ``gamma`` (the logarithm of it,
             and what has its poles), ``sinh``, ``cosh``, ``div``, ``mod``, ``reciprocal``, ``pow``,
@@ -66,6 +65,7 @@ class OpRoles:
         unwritten: matches the whole name of those whose memory nobody has written to yet.
         sending: matches the beginning of those that send to another process.
         writing: matches the beginning of those that write to a variable among their inputs.
+        receiving: they put what another process sends into memory, whatever was there.
     """
 
     placing: frozenset[str] = frozenset()
@@ -77,11 +77,11 @@ class OpRoles:
     telling: frozenset[str] = frozenset()
     weights: frozenset[str] = frozenset()
     batches: frozenset[str] = frozenset()
-    receiving: frozenset[str] = frozenset()
     meanings: Mapping[str, str] = field(default_factory=dict)
     unwritten: re.Pattern[str] = _NEVER
     sending: re.Pattern[str] = _NEVER
     writing: re.Pattern[str] = _NEVER
+    receiving: frozenset[str] = frozenset()
 
     def computes(self, op_type: str) -> str:
         """What an op computes, of what is in `meanings`; empty: it isn't known."""
@@ -135,11 +135,11 @@ class OpRoles:
             self.telling | other.telling,
             self.weights | other.weights,
             self.batches | other.batches,
-            self.receiving | other.receiving,
             {**self.meanings, **other.meanings},
             re.compile(f"{self.unwritten.pattern}|{other.unwritten.pattern}"),
             re.compile(f"{self.sending.pattern}|{other.sending.pattern}"),
             re.compile(f"{self.writing.pattern}|{other.writing.pattern}"),
+            self.receiving | other.receiving,
         )
 
 
