@@ -368,7 +368,7 @@ class Dump(ABC):
             ]
             where = f" Its value is in {', '.join(readers[:3])}." if readers else ""
             return f"It holds the handle of a resource, not an array.{where}"
-        return "It is in the graph, but this run did not compute or watch it."
+        return self.kept or "It is in the graph, but this run did not compute or watch it."
 
     def tensor(self, name: str) -> list[Datum]:
         """The dumps of a tensor, or a `UserError` that says what is wrong with the name."""

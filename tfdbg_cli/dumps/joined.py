@@ -118,6 +118,12 @@ class JoinedDump(Dump):
         for rank, part in self.parts.items():
             self.warnings += [f"Rank {rank}: {text}" for text in part.warnings]
         self.kept = next((part.kept for part in self.parts.values() if part.kept), "")
+        self.lists_only_bad = all(part.lists_only_bad for part in self.parts.values())
+        found = {rank: part.suspects for rank, part in self.parts.items()}
+        if all(names is not None for names in found.values()):
+            self.suspects = frozenset(
+                f"{rank_name(rank)}/{name}" for rank, names in found.items() for name in names or ()
+            )
 
     def _make_data(self) -> list[Datum]:
         # What a collective gives is there when the last rank has come to it.

@@ -154,6 +154,9 @@ class RunFolderDump(Dump):
         for line in found.texts("warnings"):
             self._report(line)
         self.kept = found.text("kept")
+        self.lists_only_bad = found.flag("lists_only_bad")
+        if "suspects" in found:
+            self.suspects = frozenset(found.texts("suspects"))
         return found
 
     def _read_columns(self) -> Columns | None:

@@ -401,14 +401,18 @@ class RunFolderWriter:
         self._write(SERIES_FILE, [written_tracks(tracks)])
 
     def finish(
-        self, run_info: RunInfo | None = None, warnings: Iterable[str] = (), kept: str = ""
+        self,
+        run_info: RunInfo | None = None,
+        warnings: Iterable[str] = (),
+        said: Mapping[str, Any] | None = None,
     ) -> None:
         """Write what is left and ``run.json``. The writer is of no use after it.
 
         Args:
             run_info: fetches, error and the rest; its feeds are stored, unless `add_feed` was.
             warnings: lines about the dump itself, to be shown again by whoever opens the folder.
-            kept: see `Dump.kept`.
+            said: what the dump says of all its tensors: ``kept``, ``lists_only_bad``, ``suspects``,
+                see `Dump`.
 
         Raises:
             UserError: the disk is full or can't be written to.
@@ -435,8 +439,8 @@ class RunFolderWriter:
             "files": self._sizes,
             "checksums": self._checksums,
         }
-        said = {"kept": kept, "warnings": [*warnings, *self.warnings]}
-        self._write_run(run_info, self._feeds, {**counts, **said})
+        lines = [*warnings, *self.warnings]
+        self._write_run(run_info, self._feeds, {**counts, **(said or {}), "warnings": lines})
         self._is_finished = True
 
 
@@ -504,4 +508,7 @@ def write_run_folder(
     if info is not None and states is not None:
         found = states.seen(info.call_count, writer.hashes(parameters))
         info = replace(info, written=found)
-    writer.finish(info, dump.warnings, dump.kept)
+    said: dict[str, Any] = {"kept": dump.kept, "lists_only_bad": dump.lists_only_bad}
+    if dump.suspects is not None:
+        said["suspects"] = sorted(dump.suspects)
+    writer.finish(info, dump.warnings, said)

@@ -259,9 +259,10 @@ def _attribute_items(record: OpRecord) -> Iterator[tuple[str, str]]:
         yield "_module_stack", record.module.stack
     if record.phase != BACKWARD:  # there it would be what started the pass
         yield "_api", called_as(record.stack) if record.stack is not None else ""
-    if outputs and all(output.is_view for output in outputs):
+    is_view = bool(outputs) and all(output.is_view for output in outputs)
+    if is_view:
         yield "_view", "true"
-    if is_written(record):
+    if is_view or is_written(record):
         yield CHECKED, "true" if outputs[0].judged == JUDGED else ""
     if record.forward is not None:
         yield "_forward_node", record.forward.name

@@ -24,7 +24,7 @@ from tfdbg_cli.engines.torch.record.describing import Describer
 from tfdbg_cli.engines.torch.record.holding import Holder
 from tfdbg_cli.engines.torch.record.op_record import JUDGED, NOT_JUDGED, OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.tracking import Tracker
-from tfdbg_cli.engines.torch.record.written import is_written, make_written
+from tfdbg_cli.engines.torch.record.written import make_written
 from tfdbg_cli.engines.torch.values.access import is_given_back
 
 __all__ = ["RecordedTensors"]
@@ -184,8 +184,9 @@ class RecordedTensors:
         record = output.record
         if is_held and self._wants(record, output):
             output.held = self.holder.hold(tensor, output.key)
-        elif self._check is not None and is_written(record) and not (self._holds or tensor.is_meta):
-            # Something bad that was there before may be gone, whatever its sources are.
+        elif self._check is not None and not (output.is_late or self._holds or tensor.is_meta):
+            # Something bad that was there before may be gone, whatever its sources are; a view may
+            # be all of what was written to that anyone reads.
             output.judged = JUDGED
             self._check.add(record, output.slot, tensor)
 
