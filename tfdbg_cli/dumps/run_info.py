@@ -68,6 +68,8 @@ class RunInfo:
             they held at the start of this one, as far as runs were kept; the first is 0 where no
             run before was.
         roles: op type -> its roles, as its dump tells (`OpRoles.table`); ``None``: its engine's.
+        whose: the function or the session that the run is of, where others may have tensors of
+            the same names.
     """
 
     call_count: int = 0
@@ -89,6 +91,12 @@ class RunInfo:
     roles: Mapping[str, Sequence[str]] | None = None
     can_profile: bool = True
     can_step: bool = True
+    whose: str = ""
+
+    @property
+    def measured_as(self) -> str:
+        """The runs that it is like: their tensors of one name are the same one."""
+        return measured_as(self.kind, self.whose)
 
     @property
     def ends(self) -> set[str]:
@@ -96,6 +104,11 @@ class RunInfo:
         found = {name for name, is_result in (self.results or {}).items() if is_result}
         fetched = (*self.fetches, *(f"{each}:0" for each in self.fetches))
         return found or {*self.outputs.values(), *fetched}
+
+
+def measured_as(kind: str, whose: str) -> str:
+    """What tells runs whose tensors of one name are the same one: ``call of train_step``."""
+    return f"{kind} of {whose}" if whose else kind
 
 
 def roles_of(info: RunInfo | None) -> OpRoles:

@@ -67,7 +67,7 @@ def _zeros(lineage: TensorLineage) -> Mapping[str, tuple[str, Sequence[int]]]:
     tracks = info.tracks if info is not None else None
     if info is None or tracks is None:
         return {}
-    zeros = tracks.history.zeros(info.kind, info.number or info.call_count)
+    zeros = tracks.history.zeros(info.measured_as, info.number or info.call_count)
     return {
         tensor: (measured.name, zeros[measured])
         for tensor, measured in gradients_of(lineage.dump).items()

@@ -104,6 +104,58 @@ for run in range(8):
         double(np.full(3, 9.0 if run < 7 else -9.0, "f"))
 print("TOLD", [])
 """
+# The same in runs of their own.
+FUNCTIONS = """
+import jax, jax.numpy as jnp, numpy as np
+half = jax.jit(lambda x: x / 2)
+logarithm = jax.jit(lambda x: jnp.log(x))
+for run in range(8):
+    half(np.full(3, 9.0, "f"))
+    logarithm(np.full(3, 5.0 if run < 7 else -5.0, "f"))
+print("TOLD", [])
+"""
+TF_FUNCTIONS = """
+import tensorflow as tf
+@tf.function
+def half(x):
+    return x / 2
+@tf.function
+def logarithm(x):
+    return tf.math.log(x)
+for run in range(8):
+    half(tf.fill(3, 9.0))
+    logarithm(tf.fill(3, 5.0 if run < 7 else -5.0))
+print("TOLD", [])
+"""
+# Sessions with tensors of the same names.
+SESSIONS = """
+sessions = []
+for made in (lambda x: x / 2, tf.log):
+    with tf.Graph().as_default() as graph:
+        made(tf.placeholder(tf.float32, (3,), name="x"))
+        sessions.append(tf.Session(graph=graph))
+half, logarithm = sessions
+ends = [each.graph.get_operations()[-1].outputs[0] for each in sessions]
+for run in range(8):
+    half.run(ends[0], {"x:0": np.full(3, 9.0, "f")})
+    logarithm.run(ends[1], {"x:0": np.full(3, 5.0 if run < 7 else -5.0, "f")})
+print("TOLD", [])
+"""
+MODELS = """
+import numpy as np, onnx, onnxruntime
+from onnx import TensorProto, helper
+def model(op):
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])
+    graph = helper.make_graph([helper.make_node(op, ["x"], ["y"])], "g", [given], [result])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return onnxruntime.InferenceSession(made.SerializeToString())
+negative, logarithm = model("Neg"), model("Log")
+for run in range(8):
+    negative.run(None, {"x": np.full(3, 9.0, "float32")})
+    logarithm.run(None, {"x": np.full(3, 5.0 if run < 7 else -5.0, "float32")})
+print("TOLD", [])
+"""
 
 #: Program, the rate at which it grows, and the tensor that it tells about.
 PROGRAMS = [
@@ -137,7 +189,8 @@ def ask(programs, tmp_path):
         path = tmp_path / "program.py"
         path.write_text(text)
         alone = programs.plain(path)
-        done = programs.debugged("--batch", *(f"-c{each}" for each in commands), path)
+        kept = ("--dump-root", tmp_path / "dumps", "--keep-dumps")
+        done = programs.debugged("--batch", *kept, *(f"-c{each}" for each in commands), path)
         before, after = (re.findall(r"TOLD (.*)", each.out) for each in (alone, done))
         assert before and before == after, alone.err + done.err
         return done.out, json.loads(before[0].replace("inf", "Infinity").replace("nan", "NaN"))
@@ -151,7 +204,9 @@ def _grown(out):
 
 
 @pytest.mark.parametrize(("program", "rate", "name"), PROGRAMS)
-def test_a_stop_shows_how_a_tensor_near_the_bad_one_grew(ask, program, rate, name):
+def test_a_stop_shows_how_a_tensor_near_the_bad_one_grew(
+    ask, programs, tmp_path, program, rate, name
+):
     out, told = ask(program.replace("RATE", rate).replace("SIZE", SAME), "run -f", "growth --json")
     item = _grown(out)[name]
     assert item["runs"] >= 3
@@ -159,6 +214,11 @@ def test_a_stop_shows_how_a_tensor_near_the_bad_one_grew(ask, program, rate, nam
     assert any(item["lowest"] == pytest.approx(each, rel=1e-6) for each in told[:3])
     line = r"Grew:  \S+  .*, max \|x\| \S+ → \S+ at\s+run \d+, in \d+\s+run"
     assert re.search(line, out), out
+    again = programs.debugged(
+        "--batch", "--dump-dir", tmp_path / "dumps", "-cwhy", "-cgrowth --json"
+    )
+    assert _grown(again.out) == _grown(out)
+    assert re.findall(line, again.out)[0] in out
 
 
 def test_each_run_is_measured_if_somebody_asks(ask):
@@ -183,6 +243,15 @@ def test_what_grows_no_more_than_runs_differ_has_not_grown(ask, program, rate, n
     [
         pytest.param(TWO, {"low:0": 3, "high:0": 70}, marks=needs("tensorflow"), id="tensorflow"),
         pytest.param(NAMESAKES, {"x:0": 5, "x_1:0": 9}, marks=needs("jax", "flax"), id="jax"),
+        pytest.param(FUNCTIONS, {"x:0": 5}, marks=needs("jax", "flax"), id="functions"),
+        pytest.param(
+            TF_FUNCTIONS, {"Fill:0": 5}, marks=needs("tensorflow"), id="tensorflow-functions"
+        ),
+        pytest.param(NUMPY.replace("BODY", SESSIONS), {"x:0": 5}, id="sessions"),
+        pytest.param(
+            TF1.replace("BODY", SESSIONS), {"x:0": 5}, marks=needs("tensorflow"), id="tf1"
+        ),
+        pytest.param(MODELS, {"x:0": 5}, marks=needs("onnxruntime", "onnx"), id="models"),
     ],
 )
 def test_magnitudes_are_not_those_of_a_namesake(ask, program, names):
@@ -190,3 +259,4 @@ def test_magnitudes_are_not_those_of_a_namesake(ask, program, names):
     grown = _grown(out)
     for name, size in names.items():
         assert grown[name]["lowest"] == size, out
+        assert grown[name]["factor"] == 1, out

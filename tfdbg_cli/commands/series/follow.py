@@ -255,9 +255,9 @@ def _plot(context: Context, arguments: argparse.Namespace) -> Result:
 def _magnitudes(context: Context, tracks: Tracks, wanted: Sequence[str]) -> Mapping[str, Series]:
     """The series of ``growth`` that are asked for by their names."""
     history = tracks.history
-    kinds = [kind for kind in history.kinds if kind != context.run_info.kind]
+    own = context.run_info.measured_as
     found: dict[str, Series] = {}
-    for kind in (*kinds, context.run_info.kind) if wanted else ():
+    for kind in (*(each for each in history.kinds if each != own), own) if wanted else ():
         found |= {each.name: series for each, series in history.series(kind).items()}
     return {name: found[name] for name in wanted if name in found}
 

@@ -71,7 +71,7 @@ def _cells(row: _GrowthRow) -> Sequence[Sequence[Span]]:
 def _rows(context: Context, pattern: str) -> tuple[list[_GrowthRow], str, str]:
     """All that were measured, the kind of runs, and whose these are."""
     tracks, whose = context.numbers()
-    kind = context.run_info.kind
+    kind = context.run_info.measured_as
     history = tracks.history if tracks is not None else None
     if history is not None and kind not in history.kinds and history.kinds:
         kind = history.kinds[-1]
@@ -115,7 +115,8 @@ def _growth(context: Context, arguments: argparse.Namespace) -> Result:
     )
     table = _table(rows, shown, written)
     runs = max(row.runs for row in rows)
-    head = f"The largest magnitudes of {len(rows)} tensor(s) in {runs} measured {kind}s"
+    kind, of, whom = kind.partition(" of ")
+    head = f"The largest magnitudes of {len(rows)} tensor(s) in {runs} measured {kind}s{of}{whom}"
     menu = (MenuItem("track", "track"), MenuItem("plot", "plot"))
     parts = (TextDocument([line((f"{head}{whose and f' {whose}'}:", "bold")), line()]), table)
     return ChainDocument(parts, title="What grew", menu=menu)

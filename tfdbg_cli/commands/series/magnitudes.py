@@ -42,7 +42,7 @@ def growth_lines(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
     tracks, info = dump.tracks_of(begin.node_name)[0], dump.run_info()
     if tracks is None or info is None or not tracks.history:
         return []
-    known = tracks.history.series(info.kind)
+    known = tracks.history.series(info.measured_as)
     found = nearest(dump, begin, {each: s for each, s in known.items() if len(s) >= _FEWEST})
     growth = Growth.of(known[found].points()) if found is not None else None
     if found is None or growth is None or not growth.last:

@@ -20,6 +20,7 @@ def run_document(info: RunInfo, feeds: list[str]) -> dict[str, Any]:
         "unit": info.unit,
         "call_count": info.call_count,
         "runner": info.runner,
+        "whose": info.whose,
         "filter": info.filter_name,
         "fetches": [str(name) for name in info.fetches],
         "feeds": feeds,

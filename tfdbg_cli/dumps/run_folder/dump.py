@@ -407,6 +407,7 @@ class RunFolderDump(Dump):
             feeds=feeds,
             engine=found.text("engine"),
             runner=found.text("runner"),
+            whose=found.text("whose"),
             kind=(kind := found.text("kind") or "run"),
             unit=_unit(found.text("unit"), kind),
             filter_name=found.text("filter"),

@@ -499,7 +499,7 @@ def write_run_folder(
     profile = dump.profile()
     if profile is not None:
         writer.add_profile(profile)
-    if info is not None and info.tracks:
+    if info is not None and info.tracks is not None and (info.tracks or info.tracks.history):
         writer.add_tracks(info.tracks)
     if info is not None:
         known = () if graph is None else (node.op_type for node in graph.nodes.values())

@@ -146,7 +146,7 @@ class History:
         """A run is over.
 
         Args:
-            kind: of the run.
+            kind: of the run: `RunInfo.measured_as`.
             run: its number among those.
             tensors: what was measured; the same object for many runs.
             values: the largest magnitude of each, which is nan or infinite if one element is.

@@ -187,6 +187,7 @@ class ProgramRun:
         can_profile: whether the engine can time its ops.
         can_step: whether it can stop at each of them.
         no_stepper: why it can't, as a sentence, where that could be mended.
+        whose: see `RunInfo.whose`.
     """
 
     kind: str
@@ -194,6 +195,7 @@ class ProgramRun:
     can_profile: bool = True
     can_step: bool = True
     no_stepper: str = ""
+    whose: str = ""
 
 
 class RunHandle(Protocol):

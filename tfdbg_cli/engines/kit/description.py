@@ -53,6 +53,9 @@ class RunDescription:
         number: 1 for the first one of its kind.
         title: what to call it.
         inputs: what it gets, by the user's names.
+
+    Attributes:
+        whose: see `RunInfo.whose`.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class RunDescription:
     ) -> None:
         self.kind = kind
         self.number = number
-        self._title = title
+        self._title = self.whose = title
         self._inputs = dict(inputs or {})
         self._made: dict[str, Callable[[], str]] = {}
 

@@ -181,6 +181,7 @@ class RunLife(ABC, Generic[R]):
                     can_profile=self.can_profile,
                     can_step=self.can_step(),
                     no_stepper=self.no_stepper,
+                    whose=description.whose,
                 )
             )
         self._run, run.handle = run, handle

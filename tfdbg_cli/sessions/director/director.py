@@ -64,8 +64,8 @@ class RunDirector(ProgramHost):
         self._last_dump: Dump | None = None
         self._states = States()
         self._rank_run = ""  # what the ranks call the run that was started last
-        self._first_screens = FirstScreens(debugger)
         self._magnitudes = MagnitudeSampler(debugger.tracks)
+        self._first_screens = FirstScreens(debugger, self._magnitudes)
         self._following = NumberFollower(debugger.tracks, self._followed_run)
 
     # The start of a run.

@@ -11,7 +11,7 @@ from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.run_info import RunError
 from tfdbg_cli.engines.base import Capture, RunAction
 from tfdbg_cli.sessions.debugger.debugger import Debugger
-from tfdbg_cli.sessions.director.magnitudes import note_gradients
+from tfdbg_cli.sessions.director.magnitudes import MagnitudeSampler
 
 __all__ = ["FirstScreens"]
 
@@ -21,10 +21,12 @@ class FirstScreens:
 
     Args:
         debugger: what was asked for, and the filters.
+        magnitudes: of the session's runs.
     """
 
-    def __init__(self, debugger: Debugger) -> None:
+    def __init__(self, debugger: Debugger, magnitudes: MagnitudeSampler) -> None:
         self._debugger = debugger
+        self._magnitudes = magnitudes
 
     def of(
         self, choice: RunChoice | None, action: str, capture: Capture, error: RunError | None
@@ -99,7 +101,7 @@ class FirstScreens:
             predicate = self._debugger.filters.predicate(choice.filter_name)
             exclude = compile_regex(choice.exclude, "-fenn") if choice.exclude else None
             if is_over_runs(predicate):
-                note_gradients(self._debugger.tracks, dump)
+                self._magnitudes.note_gradients(dump)
             found = dump.find(predicate, first_n=1, exclude=exclude, on_error=failed)
         except UserError as error:
             self._debugger.note(str(error))

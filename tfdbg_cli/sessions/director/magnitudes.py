@@ -19,7 +19,7 @@ from tfdbg_cli.filters.lineage import value_of
 from tfdbg_cli.sessions.director.runs import StartedRun
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
-__all__ = ["MagnitudeSampler", "note_gradients"]
+__all__ = ["MagnitudeSampler"]
 
 # The first runs of a kind are measured, then one of so many, as long as that takes no more than
 # this share of the program's time.
@@ -55,7 +55,7 @@ class MagnitudeSampler:
             capture: what came of it.
             is_stop: the program stops at it.
         """
-        kind = run.kind
+        kind = run.measured_as
         count = self._counts[kind] = self._counts.get(kind, -1) + 1
         began = time.perf_counter()
         is_cheap = self._spent < _SHARE * (began - self._since)
@@ -69,7 +69,7 @@ class MagnitudeSampler:
             self._spent += time.perf_counter() - began
 
     def _measure(self, run: StartedRun, held: Iterable[tuple[str, Any]]) -> None:
-        kind = run.kind
+        kind = run.measured_as
         sizes: dict[str, float] = {}
         for name, value in itertools.islice(held, _MOST):
             size = _size(value)
@@ -90,26 +90,25 @@ class MagnitudeSampler:
         number = run.info.number or run.number
         self._tracks.history.add(kind, number, self._measured[names], sizes.values())
 
+    def note_gradients(self, dump: Dump) -> None:
+        """Keep the magnitudes of a run's gradients, and let it know those of the runs before.
 
-def note_gradients(tracks: Tracks, dump: Dump) -> None:
-    """Keep the magnitudes of a run's gradients, and let the run know those of the runs before.
-
-    Args:
-        tracks: where they go.
-        dump: of the run that is over.
-    """
-    info = dump.run_info()
-    if info is None:
-        return
-    info.tracks = tracks
-    found: dict[MeasuredTensor, float] = {}
-    for name, measured in gradients_of(dump).items():
-        for datum in dump.by_tensor(name)[-1:]:
-            size = _size(value_of(datum))
-            if size is not None:
-                found[measured] = size
-    if found:
-        tracks.history.add(info.kind, info.number or info.call_count, (*found,), found.values())
+        Args:
+            dump: of the run that is over.
+        """
+        info = dump.run_info()
+        if info is None:
+            return
+        info.tracks = self._tracks
+        found: dict[MeasuredTensor, float] = {}
+        for name, measured in gradients_of(dump).items():
+            for datum in dump.by_tensor(name)[-1:]:
+                size = _size(value_of(datum))
+                if size is not None:
+                    found[measured] = size
+        if found:
+            number = info.number or info.call_count
+            self._tracks.history.add(info.measured_as, number, (*found,), found.values())
 
 
 def _measured(name: str) -> MeasuredTensor:

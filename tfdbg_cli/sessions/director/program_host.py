@@ -62,11 +62,11 @@ class ProgramHost(RunHost):
         def describe() -> RunInfo:
             made = run.describe()
             made.call_count, made.engine, made.kind = count, self._adapter.engine_name, run.kind
-            made.unit = "program"
+            made.unit, made.whose = "program", run.whose
             made.can_profile, made.can_step = run.can_profile, run.can_step
             return made
 
-        started = StartedRun(count, describe, run.kind)
+        started = StartedRun(count, describe, run.kind, run.whose)
         if self.is_ignored():
             return Decision(started)
         decision = self.begin(started)

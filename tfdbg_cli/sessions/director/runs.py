@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_info import measured_as
 from tfdbg_cli.engines.base import Adapter, Capture, RunAction, SteppedRun, Watch
 
 __all__ = ["Decision", "StartedRun", "describe_end"]
@@ -18,11 +19,18 @@ class StartedRun:
         number: of the runs of its session, or of the program; the first one is 1.
         describe: makes its description, which is not needed of most runs.
         kind: in two words, where an engine has several.
+        whose: see `RunInfo.whose`.
+
+    Attributes:
+        measured_as: see `RunInfo.measured_as`.
     """
 
-    def __init__(self, number: int, describe: Callable[[], RunInfo], kind: str = "run") -> None:
+    def __init__(
+        self, number: int, describe: Callable[[], RunInfo], kind: str = "run", whose: str = ""
+    ) -> None:
         self.number = number
         self.kind = kind
+        self.measured_as = measured_as(kind, whose)
         self._info: RunInfo | Callable[[], RunInfo] = describe
 
     @property

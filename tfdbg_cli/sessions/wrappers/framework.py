@@ -286,7 +286,13 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
             runner=call.runner,
             can_profile=call.profile is not None,
             can_step=call.stepper is not None,
+            whose=self.whose,
         )
+
+    @property
+    def whose(self) -> str:
+        """Which session it is, where the program has others; see `RunInfo.whose`."""
+        return ""
 
     def _live(self, call: RunCall, request: OnRunStartRequest) -> Any:
         """A run from its start to its end: its value, or its error."""

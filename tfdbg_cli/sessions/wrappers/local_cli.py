@@ -105,13 +105,13 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
 
     def on_run_start(self, request: OnRunStartRequest) -> OnRunStartResponse:
         """Stop, unless what was chosen before covers this run too."""
-        run = StartedRun(request.run_call_count, lambda: request.run_info, request.kind)
+        run = StartedRun(request.run_call_count, lambda: request.run_info, request.kind, self.whose)
         decision = self.director.begin(run)
         return OnRunStartResponse(decision.action, watch=decision.watch)
 
     def on_run_end(self, request: OnRunEndRequest) -> OnRunEndResponse:
         """Stop at the run that the choice is about, and at every run that failed."""
-        run = StartedRun(self.run_call_count, RunInfo)
+        run = StartedRun(self.run_call_count, RunInfo, whose=self.whose)
         decision = Decision(run, request.performed_action)
         self.director.end(decision, request.capture, request.error)
         return OnRunEndResponse()
@@ -143,6 +143,11 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
 
     def is_ignored(self) -> bool:
         return self.debugger.is_off or super().is_ignored()
+
+    @property
+    def whose(self) -> str:
+        number = self.director.number
+        return f"session {number}" if number > 1 else ""
 
 
 def host_of(debugger: Debugger, session: Any) -> RunDirector | LocalCLIDebugWrapperSession:

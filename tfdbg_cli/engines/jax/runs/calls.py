@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import os
 import re
 import sys
 import weakref
@@ -42,7 +43,16 @@ from tfdbg_cli.engines.jax.runs.owners import hides_names, names_of_arrays
 from tfdbg_cli.engines.kit.sites import argument_names
 from tfdbg_cli.engines.kit.stacks import call_frame, take
 
-__all__ = ["Call", "FunctionCall", "JaxprCall", "Leaf", "by_path", "leaves_of", "title_of"]
+__all__ = [
+    "Call",
+    "FunctionCall",
+    "JaxprCall",
+    "Leaf",
+    "by_path",
+    "leaves_of",
+    "place_of",
+    "title_of",
+]
 
 
 # How many calls there were of each function: they are the same calls in all processes.
@@ -413,6 +423,12 @@ def title_of(function: Any) -> str:
         return "pmap"
     name = getattr(plain, "__qualname__", None) or getattr(plain, "__name__", None)
     return re.sub(r"^.*<locals>\.", "", name or type(plain).__name__)
+
+
+def place_of(function: Any) -> str:
+    """Where a compiled function is defined: ``train.py:12``; empty: it isn't known."""
+    code = getattr(_python_of(function), "__code__", None)
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
 
 
 def _python_of(function: Any) -> Callable[..., Any] | None:

@@ -27,7 +27,14 @@ from tfdbg_cli.engines.jax.private import (
     is_program_function,
     wrapped,
 )
-from tfdbg_cli.engines.jax.runs.calls import Call, FunctionCall, JaxprCall, Leaf, by_path
+from tfdbg_cli.engines.jax.runs.calls import (
+    Call,
+    FunctionCall,
+    JaxprCall,
+    Leaf,
+    by_path,
+    place_of,
+)
 from tfdbg_cli.engines.jax.runs.earlier import EarlierStates
 from tfdbg_cli.engines.jax.runs.errors import show_errors_program_only
 from tfdbg_cli.engines.jax.runs.in_place import InPlace
@@ -319,7 +326,9 @@ class JaxRuns(RunLife[OpenRun]):
         kind = self._kinds.get(function) if not isinstance(function, str) else None
         if kind is None:
             kind = TRAINING if _TRAINS.search(call.title) else CALL
-        description = CallDescription(kind, self.count(kind), call.title, call.named)
+        place = place_of(function)  # others may have its name, such as <lambda>
+        whose = f"{call.title} ({place})" if place else call.title
+        description = CallDescription(kind, self.count(kind), call.title, call.named, whose)
         self.open_run(OpenRun(description))
 
     @contained
@@ -418,12 +427,19 @@ class CallDescription(RunDescription):
     Args:
         kind, number, title: as of any run.
         leaves: gives the arrays that it gets.
+        whose: see `RunInfo.whose`.
     """
 
     def __init__(
-        self, kind: str, number: int, title: str, leaves: Callable[[], list[Leaf]]
+        self,
+        kind: str,
+        number: int,
+        title: str,
+        leaves: Callable[[], list[Leaf]],
+        whose: str = "",
     ) -> None:
         super().__init__(kind, number, title)
+        self.whose = whose or title
         self._leaves: Callable[[], list[Leaf]] | None = leaves
 
     def tensors(self) -> Mapping[str, Any]:

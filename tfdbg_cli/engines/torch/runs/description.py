@@ -56,6 +56,7 @@ class Description(RunDescription):
         optimizers: Any,
     ) -> None:
         super().__init__(kind, number, title)
+        self.whose = ""  # modules have names of their own in the whole program
         self._frame = frame
         self._module = module
         self._args = args
