@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -17,12 +18,32 @@ from pathlib import Path
 from agree_ops import DIALECTS
 from program_server import Programs, framework_of
 
-__all__ = ["EXACT", "Difference", "Program", "Told", "differences", "draw", "shrunk", "told_of"]
+__all__ = [
+    "EXACT",
+    "KEPT",
+    "Difference",
+    "Program",
+    "Told",
+    "differences",
+    "draw",
+    "shrunk",
+    "told_of",
+]
 
 TESTS = Path(__file__).resolve().parents[1]
 #: The level that is right.
 EXACT = "values"
+#: Its dumps, kept and read again.
+KEPT = "kept"
 _LIST = "tensor(s) passing filter"
+_STOP = re.compile(
+    r"^--- run-end.*?^The dump is kept in (\S+)\.$.*?(?=^@@ |\Z)", re.MULTILINE | re.DOTALL
+)
+_BEGINS = r"^(?:It began in \[[^\]]*\]|No op made|What went bad|Nothing)"
+_VERDICT = re.compile(
+    _BEGINS + r".*?(?=^The dump|^This run|^\d+ dumped|^--- |\Z)", re.MULTILINE | re.DOTALL
+)
+_TRIED = re.compile(r"^Tried:.*\n(?: .*\n)*", re.MULTILINE)
 _APART = "XLA rewrote some of these ops"
 _TABLE = r"""
 import json
@@ -91,6 +112,7 @@ class Told:
         is_out: something bad came out of the program.
         is_apart: what was compiled has computed otherwise than its ops do one by one, as is said.
         is_done: the program ran to its end.
+        verdict: all of it, but for what was tried, which takes the program.
     """
 
     first: str = ""
@@ -98,12 +120,15 @@ class Told:
     is_out: bool = False
     is_done: bool = False
     is_apart: bool = False
+    verdict: str = ""
 
     def is_same(self, level: str, exact: Told) -> bool:
         """Whether a level tells what the exact one does; a list has no verdict.
 
         What was bad before the run has another name where the op that made it belongs to the run.
         """
+        if level == KEPT:
+            return (self.first, self.verdict) == (exact.first, exact.verdict)
         first, right = _plain(self.first), _plain(exact.first)
         began = {_plain(self.began), _plain(exact.began)}
         is_known = len(began) == 1 or (right.startswith(_GIVEN) and began == _UNUSED)
@@ -199,12 +224,13 @@ def told_of(
 
     Args:
         programs: one after the other, each a run.
-        level: a value of the setting, or ``lt``: what is listed of a debugged run.
+        level: a value of the setting, or ``lt``: what is listed of a debugged run, or `KEPT`.
         filter_name: what is waited for.
         folder: where files may be written to.
     """
     engine = programs[0].engine
-    script = folder / f"{engine}-{level}.py"
+    asked = EXACT if level == KEPT else level
+    script = folder / f"{engine}-{asked}.py"
     parts = [
         DIALECTS[engine].head.replace("{tests}", str(TESTS)).replace("{{", "{").replace("}}", "}")
     ]
@@ -226,7 +252,7 @@ for number, program in enumerate([
 """
     )
     script.write_text("\n".join(parts), encoding="utf-8")
-    commands = [f"config set level {level}"] if level != "lt" else []
+    commands = [f"config set level {asked}"] if level != "lt" else []
     each = ["run", f"lt -f {filter_name}"] if level == "lt" else [f"run -f {filter_name}"]
     commands += each * (len(programs) + 2)
     homes = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
@@ -240,10 +266,20 @@ for number, program in enumerate([
         "CUDA_VISIBLE_DEVICES": "",
     }
     modules = framework_of(script) or ("numpy",)
-    done = Programs(environment, modules, folder).debugged(
-        "--batch", "--engine", engine, "-c", "-", script, stdin="\n".join(commands)
+    keeps = ("--dump-root", folder / KEPT, "--keep-dumps") if level == KEPT else ()
+    server = Programs(environment, modules, folder)
+    done = server.debugged(
+        "--batch", "--engine", engine, *keeps, "-c", "-", script, stdin="\n".join(commands)
     )
-    found = [_told(done.out, number) for number in range(len(programs))]
+
+    def again(stop: re.Match[str]) -> str:
+        looks = (f"-c{command} -f {filter_name}" for command in ("why", "lt"))
+        found = server.debugged("--batch", "--dump-dir", stop[1], *looks)
+        shutil.rmtree(stop[1])
+        return found.out
+
+    out = _STOP.sub(again, done.out) if keeps else done.out
+    found = [_told(out, number) for number in range(len(programs))]
     if not found[-1].is_done and "@@ 0" not in done.out:
         raise RuntimeError(f"{script}: {done.out[-2000:]}{done.err[-2000:]}")
     return found, done.err
@@ -261,11 +297,15 @@ def _told(out: str, number: int) -> Told:
     if first is not None:
         cells = re.split(r" {2,}", first[1].strip())
         words = f"{cells[-1].split()[-1]} ({cells[-1].rpartition(' ')[0].strip() or cells[-2]})"
-    began = re.search(
-        r"^(?:It began in \[[^\]]*\]|No op made|What went bad|Nothing)", part, re.MULTILINE
+    began, verdict = re.search(_BEGINS, part, re.MULTILINE), _VERDICT.search(_TRIED.sub("", part))
+    return Told(
+        words,
+        began[0] if began is not None else "",
+        end[1] == "bad",
+        end[1] != "failed",
+        _APART in part,
+        verdict[0].strip() if verdict is not None else "",
     )
-    began_words = began[0] if began is not None else ""
-    return Told(words, began_words, end[1] == "bad", end[1] != "failed", _APART in part)
 
 
 def differences(
@@ -286,7 +326,7 @@ def differences(
         "unseen": 0,
     }
     found = []
-    for level, promises_all in {**DIALECTS[engine].levels, "lt": True}.items():
+    for level, promises_all in _ways(engine).items():
         told, said = told_of(programs, level, filter_name, folder)
         for program, right, each in zip(programs, exact, told, strict=True):
             is_free = right.is_apart or (not promises_all and _is_free(program, right, each))
@@ -301,6 +341,11 @@ def differences(
     return found, counts
 
 
+def _ways(engine: str) -> Mapping[str, bool]:
+    """What is compared with the exact level, and whether it promises to see all that that does."""
+    return {**DIALECTS[engine].levels, "lt": True, KEPT: True}
+
+
 def _is_free(program: Program, exact: Told, told: Told) -> bool:
     """Whether a level that looks at borders alone can't see what the exact one tells."""
     is_hidden = not told.first or _plain(told.first).startswith(_GIVEN)
@@ -309,7 +354,7 @@ def _is_free(program: Program, exact: Told, told: Told) -> bool:
 
 def shrunk(difference: Difference, folder: Path) -> Difference:
     """The same with as few steps as show it."""
-    promises_all = {**DIALECTS[difference.program.engine].levels, "lt": True}[difference.level]
+    promises_all = _ways(difference.program.engine)[difference.level]
     while len(difference.program.steps) > 1:
         program = difference.program
         smaller = [program.without(at) for at in range(len(program.steps))]
