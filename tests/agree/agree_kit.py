@@ -37,7 +37,8 @@ EXACT = "values"
 KEPT = "kept"
 _LIST = "tensor(s) passing filter"
 _STOP = re.compile(
-    r"^--- run-end.*?^The dump is kept in (\S+)\.$.*?(?=^@@ |\Z)", re.MULTILINE | re.DOTALL
+    r"^--- run-end(?:(?!^@@ ).)*?^The dump is kept in (\S+)\.$(?:(?!^@@ ).)*",
+    re.MULTILINE | re.DOTALL,
 )
 _BEGINS = r"^(?:It began in \[[^\]]*\]|No op made|What went bad|Nothing)"
 _VERDICT = re.compile(
@@ -113,6 +114,7 @@ class Told:
         is_apart: what was compiled has computed otherwise than its ops do one by one, as is said.
         is_done: the program ran to its end.
         verdict: all of it, but for what was tried, which takes the program.
+        is_lasting: the dump that was kept tells the same one.
     """
 
     first: str = ""
@@ -121,6 +123,7 @@ class Told:
     is_done: bool = False
     is_apart: bool = False
     verdict: str = ""
+    is_lasting: bool = True
 
     def is_same(self, level: str, exact: Told) -> bool:
         """Whether a level tells what the exact one does; a list has no verdict.
@@ -128,7 +131,7 @@ class Told:
         What was bad before the run has another name where the op that made it belongs to the run.
         """
         if level == KEPT:
-            return (self.first, self.verdict) == (exact.first, exact.verdict)
+            return self.first == exact.first and self.is_lasting
         first, right = _plain(self.first), _plain(exact.first)
         began = {_plain(self.began), _plain(exact.began)}
         is_known = len(began) == 1 or (right.startswith(_GIVEN) and began == _UNUSED)
@@ -278,8 +281,12 @@ for number, program in enumerate([
         shutil.rmtree(stop[1])
         return found.out
 
-    out = _STOP.sub(again, done.out) if keeps else done.out
-    found = [_told(out, number) for number in range(len(programs))]
+    found = [_told(done.out, number) for number in range(len(programs))]
+    if keeps:
+        out = _STOP.sub(again, done.out)
+        for number, live in enumerate(found):
+            told = _told(out, number)
+            found[number] = replace(told, is_lasting=told.verdict == live.verdict)
     if not found[-1].is_done and "@@ 0" not in done.out:
         raise RuntimeError(f"{script}: {done.out[-2000:]}{done.err[-2000:]}")
     return found, done.err
