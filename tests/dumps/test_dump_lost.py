@@ -9,9 +9,11 @@ from dump_samples import START, make_dump
 
 from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
+from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder import dump as run_folder
 from tfdbg_cli.dumps.run_folder import writer as run_folder_writer
+from tfdbg_cli.dumps.run_folder.columns import COLUMNS_FILE
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, RunFolderWriter, write_run_folder
 from tfdbg_cli.dumps.run_folder.json_fields import sealed
 
@@ -127,6 +129,23 @@ def test_a_view_of_what_is_lost_has_no_value(tmp_path):
     path.write_text("".join([lines[0], lines[2]]))
     with pytest.raises(DumpError, match="no value of the tensor that this one is a view of"):
         RunFolderDump(tmp_path / "run").by_tensor("part:0")[0].get_tensor()
+
+
+def test_what_is_lost_is_not_known_to_be_clean(tmp_path):
+    dump = make_dump()
+    dump.lists_only_bad, dump.suspects = True, frozenset({"w:0"})
+    write_run_folder(dump, tmp_path / "run")
+    found = RunFolderDump(tmp_path / "run")
+    joined = JoinedDump({1: found, 3: dump})
+    assert found.lists_only_bad and found.suspects == {"w:0"}
+    assert joined.lists_only_bad and joined.suspects == {"rank_1/w:0", "rank_3/w:0"}
+    assert not JoinedDump({1: found, 3: make_dump()}).lists_only_bad
+    path = tmp_path / "run" / "tensors.jsonl"
+    head, _, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([head, *rest]))
+    (tmp_path / "run" / COLUMNS_FILE).unlink()
+    found = RunFolderDump(tmp_path / "run")
+    assert not found.lists_only_bad and found.suspects is None
 
 
 def test_hashes_and_statistics_in_place_of_values(tmp_path):

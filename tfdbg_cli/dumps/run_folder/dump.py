@@ -90,6 +90,8 @@ class RunFolderDump(Dump):
         self._columns = self._read_columns()
         if self._columns is None:
             self._read_index()
+            if len(self._tensors) < self._run.size("tensors"):
+                self.lists_only_bad, self.suspects = False, None  # one of them may be lost
         self._check_feeds()
         self._check_files()
 
