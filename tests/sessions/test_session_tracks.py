@@ -127,6 +127,18 @@ def test_the_only_number_beside_a_training_operation_is_the_loss(write):
     assert re.search(r"loss  \S+ +\S+ at run 5", told)
 
 
+def test_the_loss_of_an_evaluation_is_not_that_of_training(write, tmp_path):
+    path, train = write(), "out = session.run([loss, train], {x: fed})"
+    other = "session.run(loss, {x: 0 * fed + 100})"
+    path.write_text(path.read_text().replace(train, f"{other}; {train}; {other}"))
+    ask(path, "run -t 2", "run -t 8", f"plot loss --save {tmp_path}/loss.csv")
+    rows = [row.split(",") for row in (tmp_path / "loss.csv").read_text().splitlines()[1:]]
+    assert [row[1] for row in rows] == ["3", "6", "9"]
+    assert [float(row[3]) for row in rows] == pytest.approx(
+        [(3 * n * 0.9**n) ** 2 for n in range(3)]
+    )
+
+
 def test_a_number_that_is_nothing_of_a_training_step_is_no_loss(write):
     assert "No number is followed" in ask(write(OTHER, "[loss]"), "run -t 5", "track")
 

@@ -36,6 +36,8 @@ class NumberFollower:
         self._context = context
         self._known: tuple[Sequence[str], frozenset[str]] = ((), frozenset())
         self._losses: dict[tuple[str, ...], int | None] = {}
+        # Whether the losses come from training steps, which fetch an operation as well.
+        self._trains: bool | None = None
 
     def nodes(self) -> frozenset[str]:
         """What has to be watched for the expressions."""
@@ -93,7 +95,13 @@ class NumberFollower:
             return
         leaves = [*_leaves(value)]
         if at < len(leaves) and _is_number(leaves[at]):
-            self._tracks.note(LOSS, run, float(leaves[at]))
+            trains = any(each is None for each in leaves)
+            known = self._tracks.get(LOSS)
+            if trains and self._trains is False and known is not None and not known.expression:
+                self._tracks.forget(LOSS)  # it was that of evaluations
+            if trains or not self._trains:
+                self._trains = trains
+                self._tracks.note(LOSS, run, float(leaves[at]))
 
 
 def nodes_in(expression: str) -> list[str]:
