@@ -115,10 +115,13 @@ def _growth(context: Context, arguments: argparse.Namespace) -> Result:
     )
     table = _table(rows, shown, written)
     runs = max(row.runs for row in rows)
-    kind, of, whom = kind.partition(" of ")
-    head = f"The largest magnitudes of {len(rows)} tensor(s) in {runs} measured {kind}s{of}{whom}"
+    kind, _, whom = kind.partition(" of ")
+    head = f"The largest magnitudes of {len(rows)} tensor(s) in {runs} measured {kind}s"
     menu = (MenuItem("track", "track"), MenuItem("plot", "plot"))
-    parts = (TextDocument([line((f"{head}{whose and f' {whose}'}:", "bold")), line()]), table)
+    lines = [line((f"{head}{whose and f' {whose}'}:", "bold"))]
+    if whom:
+        lines.append(line((f"of {whom}", "dim")))
+    parts = (TextDocument([*lines, line()]), table)
     return ChainDocument(parts, title="What grew", menu=menu)
 
 
