@@ -10,7 +10,9 @@ from dump_samples import START
 
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import DTYPES, dtype_by_name, dtype_by_number, encode
-from tfdbg_cli.dumps.dump import Datum, RunInfo
+from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto, RunInfo
+from tfdbg_cli.dumps.feeds import LazyFeeds
+from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.proto.tensor_proto import tensor_chunks
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
@@ -324,3 +326,18 @@ def test_what_fits_is_stored_as_the_type_that_is_wanted():
     ):
         raw = encode(values, dtype_by_name(name))
         assert raw.dtype == dtype_by_name(name).raw and raw.tolist() == values.tolist()
+
+
+def test_what_is_known_of_inputs_without_their_values(tmp_path):
+    lost = InconvertibleTensorProto("it wasn't kept")
+    loaders = {"x": lambda: lost, "y": lambda: np.ones(2)}
+    feeds = LazyFeeds(loaders, {"x": "float32[3]"}, {"x": "input/x:0"})
+    info = RunInfo(feeds=feeds, unit="program", whose="train_step")
+    write_run_folder(MemoryDump(run_info=info), tmp_path / "run")
+    found = RunFolderDump(tmp_path / "run")
+    read = found.run_info()
+    assert (read.feeds.shapes, read.feeds.tensors) == (feeds.shapes, feeds.tensors)
+    assert read.measured_as == info.measured_as == "run of train_step"
+    joined = JoinedDump({2: found}).run_info().feeds
+    assert joined.shapes == {"rank_2/x": "float32[3]"}
+    assert joined.tensors == {"rank_2/x": "rank_2/input/x:0"}

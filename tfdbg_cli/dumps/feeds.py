@@ -41,14 +41,23 @@ def as_tensor(value: Any) -> np.ndarray[Any, Any] | InconvertibleTensorProto:
 
 
 class LazyFeeds(Mapping[str, Any]):
-    """Feed name -> value.
+    """Feed name -> value, read when somebody asks.
 
     Args:
         loaders: feed name -> a function that reads its value.
+        shapes: feed name -> dtype and shape, as far as known.
+        tensors: feed name -> ``node:slot``, as far as the run was debugged.
     """
 
-    def __init__(self, loaders: Mapping[str, Callable[[], Any]]) -> None:
+    def __init__(
+        self,
+        loaders: Mapping[str, Callable[[], Any]],
+        shapes: Mapping[str, str] | None = None,
+        tensors: Mapping[str, str] | None = None,
+    ) -> None:
         self._loaders = loaders
+        self.shapes = shapes or {}
+        self.tensors = tensors or {}
 
     def __getitem__(self, name: str) -> Any:
         return self._loaders[name]()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -182,11 +182,13 @@ class JoinedDump(Dump):
             for rank, info in infos.items()
             for name in info.feeds
         }
-        shapes = {
-            f"{rank_name(rank)}/{name}": shape
-            for rank, info in infos.items()
-            for name, shape in getattr(info.feeds, "shapes", {}).items()
-        }
+        shapes: dict[str, str] = {}
+        tensors: dict[str, str] = {}
+        for rank, info in infos.items():
+            if isinstance(info.feeds, LazyFeeds):
+                start = f"{rank_name(rank)}/"
+                shapes |= {start + name: each for name, each in info.feeds.shapes.items()}
+                tensors |= {start + name: start + each for name, each in info.feeds.tensors.items()}
         outputs = {
             f"{rank_name(rank)}/{name}": f"{rank_name(rank)}/{tensor}"
             for rank, info in infos.items()
@@ -204,7 +206,7 @@ class JoinedDump(Dump):
         return replace(
             own,
             fetches=[f"{rank_name(self._own)}/{name}" for name in own.fetches],
-            feeds=_Feeds(feeds, shapes),
+            feeds=LazyFeeds(feeds, shapes, tensors),
             outputs=outputs,
             results=results if has_results else None,
             details=details,
@@ -245,14 +247,6 @@ class JoinedDump(Dump):
         rank, name = part_of(node_name)
         part = self.parts.get(rank) if rank is not None else None
         return part.why_absent(name) if part is not None else ""
-
-
-class _Feeds(LazyFeeds):
-    """Feeds of several ranks, and their shapes as far as known."""
-
-    def __init__(self, loaders: Mapping[str, Callable[[], Any]], shapes: Mapping[str, str]) -> None:
-        super().__init__(loaders)
-        self.shapes = shapes
 
 
 class _JoinedSources(Sources):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tfdbg_cli.dumps.feeds import LazyFeeds
 from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.dumps.sources import Frame, Sources
 
@@ -24,6 +25,7 @@ def run_document(info: RunInfo, feeds: list[str]) -> dict[str, Any]:
         "filter": info.filter_name,
         "fetches": [str(name) for name in info.fetches],
         "feeds": feeds,
+        "inputs": dict(_inputs(info.feeds)),
         "number": info.number,
         "details": [[label, text] for label, text in info.details],
         "program": [[label, text] for label, text in info.program],
@@ -42,6 +44,15 @@ def run_document(info: RunInfo, feeds: list[str]) -> dict[str, Any]:
             "late": error.is_late,
         },
     }
+
+
+def _inputs(feeds: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """What is known of feeds besides their values: dtype and shape, and the tensor."""
+    if isinstance(feeds, LazyFeeds):
+        for name in feeds:
+            known = [feeds.shapes.get(name, ""), feeds.tensors.get(name, "")]
+            if any(known):
+                yield name, known
 
 
 def frames_document(

@@ -30,6 +30,7 @@ from tfdbg_cli.dumps.run_folder.json_fields import (
     LARGEST,
     Fields,
     fail,
+    is_pair,
     is_size,
     is_span,
     is_whole,
@@ -399,7 +400,11 @@ class RunFolderDump(Dump):
 
     def run_info(self) -> RunInfo | None:
         found = self._run.fields("run")
-        feeds = LazyFeeds({name: stored.load for name, stored in self._feeds.items()})
+        loaders = {name: stored.load for name, stored in self._feeds.items()}
+        known = found.table("inputs", is_pair) if found is not None else {}
+        shapes = {name: shape for name, (shape, _) in known.items() if shape}
+        tensors = {name: tensor for name, (_, tensor) in known.items() if tensor}
+        feeds = LazyFeeds(loaders, shapes, tensors)
         if found is None:
             return RunInfo(feeds=feeds) if feeds else None
         error = found.fields("error")

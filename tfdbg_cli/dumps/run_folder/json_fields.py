@@ -12,6 +12,7 @@ __all__ = [
     "LARGEST",
     "Fields",
     "fail",
+    "is_pair",
     "is_size",
     "is_span",
     "is_whole",
@@ -184,7 +185,7 @@ class Fields:
 
     def pairs(self, name: str) -> list[tuple[str, str]]:
         """A list of pairs of strings."""
-        found = self.items(name, _is_pair)
+        found = self.items(name, is_pair)
         return [(first, second) for first, second in found]
 
     def table(self, name: str, is_right: Callable[[Any], bool]) -> dict[str, Any]:
@@ -196,7 +197,8 @@ class Fields:
         return right
 
 
-def _is_pair(value: Any) -> bool:
+def is_pair(value: Any) -> bool:
+    """Whether a value is a list of two strings."""
     return (
         isinstance(value, list) and len(value) == 2 and all(isinstance(each, str) for each in value)
     )

@@ -3,46 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tfdbg_cli.common.node_words import INPUTS
 from tfdbg_cli.dumps.dump import Dump, InconvertibleTensorProto, RunInfo
+from tfdbg_cli.dumps.feeds import LazyFeeds
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.base import RunHandle, RunHost
     from tfdbg_cli.engines.kit.levels import CaptureLevel
 
-__all__ = ["OpenRun", "RunDescription", "RunDriver", "RunInputs", "WatchedProgram"]
-
-
-class RunInputs(Mapping[str, Any]):
-    """Name -> value, read when somebody asks.
-
-    Attributes:
-        shapes: name -> dtype and shape, as far as known.
-        tensors: name -> ``node:slot``, at the end of a run that was debugged.
-    """
-
-    def __init__(
-        self,
-        loads: Mapping[str, Callable[[], Any]],
-        shapes: Mapping[str, str],
-        tensors: Mapping[str, str] | None = None,
-    ) -> None:
-        self._loads = loads
-        self.shapes = shapes
-        self.tensors = tensors or {}
-
-    def __getitem__(self, name: str) -> Any:
-        return self._loads[name]()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._loads)
-
-    def __len__(self) -> int:
-        return len(self._loads)
+__all__ = ["OpenRun", "RunDescription", "RunDriver", "WatchedProgram"]
 
 
 class RunDescription:
@@ -112,7 +85,7 @@ class RunDescription:
             loads[name] = held[0].get_tensor if held else _missing(name)
             if held:
                 tensors[name] = held[0].tensor_name
-        info.feeds = RunInputs(loads, shapes, tensors)
+        info.feeds = LazyFeeds(loads, shapes, tensors)
 
     def forget(self) -> None:
         """Nobody is going to ask: hold nothing of the program's."""

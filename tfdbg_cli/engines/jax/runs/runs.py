@@ -15,6 +15,7 @@ import jax
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.dumps.feeds import LazyFeeds
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.engines.base import Capture, RunHandle, SteppedRun, Watch
@@ -44,7 +45,7 @@ from tfdbg_cli.engines.jax.runs.timing import TimingLevel
 from tfdbg_cli.engines.jax.stepping.calls import PromptedCall, Trap, stepper_of
 from tfdbg_cli.engines.jax.twins.twins import Twin, Twins
 from tfdbg_cli.engines.kit.contain import contained
-from tfdbg_cli.engines.kit.description import OpenRun, RunDescription, RunDriver, RunInputs
+from tfdbg_cli.engines.kit.description import OpenRun, RunDescription, RunDriver
 from tfdbg_cli.engines.kit.levels import FULL, MODULES, RECORDS, CaptureLevel
 from tfdbg_cli.engines.kit.life import RunLife
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
@@ -447,7 +448,7 @@ class CallDescription(RunDescription):
         if self._leaves is None:
             return {}
         leaves = self._leaves()
-        return RunInputs(
+        return LazyFeeds(
             {leaf.path: _reader(leaf.value) for leaf in leaves},
             {leaf.path: _shape(leaf.value) for leaf in leaves},
         )

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tfdbg_cli.dumps.dump import RunInfo
-from tfdbg_cli.engines.kit.description import RunDescription, RunInputs
+from tfdbg_cli.dumps.feeds import LazyFeeds
+from tfdbg_cli.engines.kit.description import RunDescription
 from tfdbg_cli.engines.kit.life import BLOCK
 from tfdbg_cli.engines.kit.sites import argument_names, call_site, name_in
 from tfdbg_cli.engines.kit.stacks import variables
@@ -119,7 +120,7 @@ class Description(RunDescription):
         return RunInfo(
             kind=self.kind,
             runner=runner,
-            feeds=RunInputs(loads, shapes),
+            feeds=LazyFeeds(loads, shapes),
             details=[*details, *self._updated_by()],
             number=self.number,
         )
