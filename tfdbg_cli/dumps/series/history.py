@@ -28,6 +28,8 @@ KEPT_RUNS = 200
 #: What is measured: what a module returns, the gradient of that, the gradient of a parameter.
 OUTPUT, OUTPUT_GRADIENT, GRADIENT = "output", "output_gradient", "gradient"
 
+# Of so many kinds of runs the magnitudes are kept: a program may open a thousand sessions.
+_MOST_KINDS = 64
 # Growth by less than this is none: no run is like the one before.
 _LEAST_GROWTH = 1.5
 
@@ -154,6 +156,8 @@ class History:
         """
         rows = self._rows.get(kind)
         if rows is None:
+            if len(self._rows) >= _MOST_KINDS:
+                del self._rows[next(iter(self._rows))]
             rows = self._rows[kind] = _Rows()
         moment = time.time() if moment is None else moment
         rows.add(_Row(run, moment, tensors, array("d", values)))
