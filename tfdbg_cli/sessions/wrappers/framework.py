@@ -286,11 +286,11 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
             runner=call.runner,
             can_profile=call.profile is not None,
             can_step=call.stepper is not None,
-            whose=self.whose,
+            whose=self._whose,
         )
 
     @property
-    def whose(self) -> str:
+    def _whose(self) -> str:
         """Which session it is, where the program has others; see `RunInfo.whose`."""
         return ""
 

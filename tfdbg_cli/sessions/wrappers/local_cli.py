@@ -105,13 +105,15 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
 
     def on_run_start(self, request: OnRunStartRequest) -> OnRunStartResponse:
         """Stop, unless what was chosen before covers this run too."""
-        run = StartedRun(request.run_call_count, lambda: request.run_info, request.kind, self.whose)
+        run = StartedRun(
+            request.run_call_count, lambda: request.run_info, request.kind, self._whose
+        )
         decision = self.director.begin(run)
         return OnRunStartResponse(decision.action, watch=decision.watch)
 
     def on_run_end(self, request: OnRunEndRequest) -> OnRunEndResponse:
         """Stop at the run that the choice is about, and at every run that failed."""
-        run = StartedRun(self.run_call_count, RunInfo, whose=self.whose)
+        run = StartedRun(self.run_call_count, RunInfo, whose=self._whose)
         decision = Decision(run, request.performed_action)
         self.director.end(decision, request.capture, request.error)
         return OnRunEndResponse()
@@ -145,7 +147,7 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
         return self.debugger.is_off or super().is_ignored()
 
     @property
-    def whose(self) -> str:
+    def _whose(self) -> str:
         number = self.director.number
         return f"session {number}" if number > 1 else ""
 

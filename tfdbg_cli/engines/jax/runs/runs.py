@@ -327,9 +327,9 @@ class JaxRuns(RunLife[OpenRun]):
         kind = self._kinds.get(function) if not isinstance(function, str) else None
         if kind is None:
             kind = TRAINING if _TRAINS.search(call.title) else CALL
-        place = place_of(function)  # others may have its name, such as <lambda>
-        whose = f"{call.title} ({place})" if place else call.title
-        description = CallDescription(kind, self.count(kind), call.title, call.named, whose)
+        description = CallDescription(kind, self.count(kind), call.title, call.named)
+        if place := place_of(function):  # others may have its name, such as <lambda>
+            description.whose = f"{call.title} ({place})"
         self.open_run(OpenRun(description))
 
     @contained
@@ -428,19 +428,12 @@ class CallDescription(RunDescription):
     Args:
         kind, number, title: as of any run.
         leaves: gives the arrays that it gets.
-        whose: see `RunInfo.whose`.
     """
 
     def __init__(
-        self,
-        kind: str,
-        number: int,
-        title: str,
-        leaves: Callable[[], list[Leaf]],
-        whose: str = "",
+        self, kind: str, number: int, title: str, leaves: Callable[[], list[Leaf]]
     ) -> None:
         super().__init__(kind, number, title)
-        self.whose = whose or title
         self._leaves: Callable[[], list[Leaf]] | None = leaves
 
     def tensors(self) -> Mapping[str, Any]:
