@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import shutil
+import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ __all__ = ["DumpStore", "check_dump_root"]
 
 # Bytes of memory that are left where nothing is known of it.
 _UNKNOWN = 8 << 30
+# Seconds for which the limit holds that the spare memory sets.
+_RENEWED_AFTER = 0.1
 
 
 def check_dump_root(path: str) -> None:
@@ -80,6 +83,7 @@ class DumpStore:
         self.root = root
         self.keep = keep
         self._given_limit = limit
+        self._renew_at = 0.0
         self.limit = self.renew_limit()
         self.rank = rank
         self.as_directory, self.digest = as_directory, digest
@@ -96,8 +100,12 @@ class DumpStore:
 
     def renew_limit(self) -> int:
         """A run begins: the bytes of its tensors that may be in memory."""
-        given = self._given_limit
-        self.limit = spare_memory(_UNKNOWN) // 2 if given is None else given
+        given, now = self._given_limit, time.monotonic()
+        if given is not None:
+            self.limit = given
+        elif now >= self._renew_at:  # the system takes longer to tell than a small run
+            self._renew_at = now + _RENEWED_AFTER
+            self.limit = spare_memory(_UNKNOWN) // 2
         return self.limit
 
     def shared_root(self) -> Path:

@@ -41,6 +41,7 @@ from tfdbg_cli.engines.tensorflow.functions.replicas import is_replica
 from tfdbg_cli.engines.tensorflow.functions.slots import Slot, Slots, is_bad
 from tfdbg_cli.engines.tensorflow.functions.stepping.replacing import replace_results
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
+from tfdbg_cli.engines.tensorflow.functions.updates import handles_of, is_ordinary
 from tfdbg_cli.engines.tensorflow.functions.variables import redo_reads, variable_values
 from tfdbg_cli.engines.tensorflow.shared.redo import redo_of
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
@@ -61,10 +62,11 @@ class ValuesLevel(CaptureLevel):
         names: what Keras calls layers and variables.
         iterators: of the program.
         allowance: bytes that may be held while a bad tensor is waited for; ``None``: any number.
+        spares_updates: ops of updates by optimizers that begin nothing bad aren't recorded.
     """
 
     level = FULL
-    guarded = (*CaptureLevel.guarded, "op_done", "call_done")
+    guarded = (*CaptureLevel.guarded, "op_done", "call_done", "begin_update", "end_update")
 
     def __init__(
         self,
@@ -73,9 +75,10 @@ class ValuesLevel(CaptureLevel):
         names: KerasNames,
         iterators: Iterators,
         allowance: int | None = None,
+        spares_updates: bool = False,
     ) -> None:
         super().__init__(watch)
-        self.allowance = allowance
+        self.allowance, self._spares_updates = allowance, spares_updates
         self._warning = SizeWarning(None)
         self._listen, self._names, self._iterators = listen, names, iterators
         self._deafen: Callable[[], None] | None = None
@@ -84,6 +87,8 @@ class ValuesLevel(CaptureLevel):
         self._events: list[Op | Call] = []
         self._is_ahead, self._bytes_ahead = False, 0
         self._backward = 0  # tapes that compute gradients, one within another
+        self._updating: Any = None  # the optimizer whose ops aren't recorded
+        self._updated = ""  # the class of one whose ops weren't
         self._begins_at = 0  # so many events came before the run
         self._inputs: dict[str, Any] = {}
         self._known: dict[int, Any] = {}  # held: no other tensor has its identity
@@ -117,6 +122,40 @@ class ValuesLevel(CaptureLevel):
 
     def leave_phase(self) -> None:
         self._backward = max(self._backward - 1, 0)
+
+    def begin_update(self, optimizer: Any) -> None:
+        """An optimizer begins to apply gradients."""
+        is_watched = self._deafen is not None and threading.get_ident() == self._thread
+        if self._spares_updates and is_watched:
+            self.stop()
+            if is_ordinary(optimizer):
+                self._updating = optimizer
+            else:
+                self.start()
+
+    def end_update(self) -> None:
+        """It has done so; what it has written to is looked at."""
+        optimizer, self._updating = self._updating, None
+        if optimizer is None:
+            return
+        values = variable_values(handles_of(optimizer))
+        self._updated = kind = type(optimizer).__name__
+        self.start()
+        bad = {name: value for name, value in values.items() if is_bad(value)}
+        if bad and not self._has_bad():
+            self.refusal = f"no op of {kind}'s update was recorded"
+            for name, value in bad.items():
+                self.op_done(kind, f"{name}/update", (), (), [value])
+            self._dump.warnings.append(
+                f"{kind}'s update made it, or found it in its state: no op of it was recorded "
+                "(config set level ops). The next runs are watched op by op."
+            )
+
+    def _has_bad(self) -> bool:
+        return any(
+            event.news() if isinstance(event, Call) else any(map(is_bad, event.outputs))
+            for event in self._events
+        )
 
     def look_ahead(self) -> None:
         self._is_ahead = True
@@ -392,7 +431,11 @@ class ValuesLevel(CaptureLevel):
             texts[0] += ", by XLA, without which nothing is bad; none in loops and branches"
         elif any(call.is_of_xla for call in calls):
             texts[0] += ", without XLA"
-        return [("Values", text) for text in texts]
+        found = [("Values", text) for text in texts]
+        if self._updated:
+            text = f"not recorded, what it wrote was checked ({self._updated}): "
+            found.append(("Update", f"{text}config set level ops records it"))
+        return found
 
     def _described(self) -> tuple[list[Node], list[Datum], dict[int, str]]:
         """The nodes, the tensors, and the names of those that the program has."""

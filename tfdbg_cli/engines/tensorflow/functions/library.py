@@ -9,7 +9,6 @@ from typing import Any
 
 from tensorflow.python.eager import context
 
-from tfdbg_cli.engines.tensorflow.functions.again import make_again, make_before, why_not
 from tfdbg_cli.engines.tensorflow.functions.definitions import (
     BodyNode,
     FunctionBody,
@@ -18,6 +17,7 @@ from tfdbg_cli.engines.tensorflow.functions.definitions import (
 )
 from tfdbg_cli.engines.tensorflow.functions.effects import has_state
 from tfdbg_cli.engines.tensorflow.functions.private import call_by_name
+from tfdbg_cli.engines.tensorflow.functions.twins.again import make_again, make_before, why_not
 from tfdbg_cli.engines.tensorflow.functions.twins.guards import READING
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin

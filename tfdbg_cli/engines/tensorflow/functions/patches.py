@@ -225,7 +225,7 @@ class FunctionPatches:
     def _updating(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def update(*args: Any, **kwargs: Any) -> Any:
-            self._runs.update_begins()
+            self._runs.update_begins(args[0] if args else None)
             error: BaseException | None = None
             try:
                 return original(*args, **kwargs)

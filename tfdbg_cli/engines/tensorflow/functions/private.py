@@ -32,7 +32,9 @@ __all__ = [
     "multi_iterator_class",
     "options_in",
     "outputs_of",
+    "parameters_of",
     "profiler_session",
+    "rate_of",
     "read_optional",
     "replica_classes",
     "reword",
@@ -176,6 +178,16 @@ def joined_cluster() -> tuple[Any, Any]:
     runtime = context.context()
     server = getattr(runtime, "_collective_ops_server_def", None)
     return runtime, server if _can_ask and runtime.coordination_service else None
+
+
+def parameters_of(optimizer: Any) -> Sequence[Any]:
+    """The variables that an optimizer of Keras 3 updates; empty: this Keras has another name."""
+    return getattr(optimizer, "_trainable_variables", None) or ()
+
+
+def rate_of(optimizer: Any) -> Any:
+    """The learning rate of an optimizer of Keras 3: a variable, a schedule or a function."""
+    return getattr(optimizer, "_learning_rate", None)
 
 
 def function_name(function: Any) -> str:

@@ -78,7 +78,8 @@ class FunctionPolicy(CapturePolicy):
         self.room = DEFAULT_ROOM if watch.limit is None else watch.limit // 4
         is_limited = self.is_free and watch.filter_name in CHECKED
         allowance = unnoticed_memory() if is_limited else None
-        return ValuesLevel(watch, listen, self.names, self.iterators, allowance)
+        spares_updates = is_limited and not costs.refusal
+        return ValuesLevel(watch, listen, self.names, self.iterators, allowance, spares_updates)
 
     def _level(self, watch: Watch, kind: str) -> str:
         return FULL
@@ -436,10 +437,12 @@ class FunctionRuns(RunLife[OpenRun]):
             self._run.is_complete = True  # whether the program applies them is its business
 
     @contained
-    def update_begins(self) -> None:
+    def update_begins(self, optimizer: Any) -> None:
         """An optimizer begins to apply gradients."""
         if self.is_here():
             self._updates += 1
+            if self._updates == 1 and isinstance(self.watcher, ValuesLevel):
+                self.watcher.begin_update(optimizer)
 
     @contained
     def update_ends(self, error: BaseException | None) -> None:
@@ -447,6 +450,8 @@ class FunctionRuns(RunLife[OpenRun]):
         if not self.is_here() or not self._updates:
             return
         self._updates -= 1
+        if not self._updates and isinstance(self.watcher, ValuesLevel):
+            self.watcher.end_update()
         if self._updates or self._run is None or self._run.kind == BLOCK or not _is_eager():
             return
         if error is not None:

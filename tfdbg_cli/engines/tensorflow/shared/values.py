@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ def base_dtype_name(dtype: Any) -> str:
     return str(dtype.base_dtype.name)
 
 
+@functools.cache
 def holdable(dtype: Any) -> bool:
     """Whether a NumPy array can hold the elements: all but handles and variants."""
     base = dtype.base_dtype

@@ -11,7 +11,6 @@ from tensorflow.python.framework import constant_op, dtypes, errors
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.engines.kit.replayed import StepData
-from tfdbg_cli.engines.tensorflow.functions.again import make_before
 from tfdbg_cli.engines.tensorflow.functions.definitions import plain_text
 from tfdbg_cli.engines.tensorflow.functions.held import BodyTensor, HeldTensor, values_of
 from tfdbg_cli.engines.tensorflow.functions.inlined import InlinedNames, Path
@@ -22,6 +21,7 @@ from tfdbg_cli.engines.tensorflow.functions.stepping.layout import CallLayout
 from tfdbg_cli.engines.tensorflow.functions.stepping.records import by_node
 from tfdbg_cli.engines.tensorflow.functions.stepping.replay import Edge, Replay, make_replay
 from tfdbg_cli.engines.tensorflow.functions.stepping.state import CallVariables
+from tfdbg_cli.engines.tensorflow.functions.twins.again import make_before
 from tfdbg_cli.engines.tensorflow.functions.variables import quietly, variable_values
 
 __all__ = ["Change", "MadeCall", "World", "Worlds", "tensor_of"]
