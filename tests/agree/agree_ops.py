@@ -93,6 +93,7 @@ from test_torch_op_facts import CALLS, LINE, X, Operand, of
 
 torch.set_num_threads(1)
 INDEX = torch.tensor([0, 3, 1, 1])
+PLANTED = [torch.full((), each, dtype=torch.float64) for each in (0.5, float("nan"), float("inf"))]
 
 
 def inputs(seed, dtype):
@@ -240,6 +241,28 @@ def program_{n}():
     print("@@ {n}", flush=True)
     model = P{n}().to(x.dtype)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    out = model(x, y, z)
+    out.sum().backward()
+    optimizer.step()
+    told({n}, out)
+""",
+    # A state that was loaded, and that may be bad.
+    "resumed": """
+def program_{n}():
+    class P{n}(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(()))
+        def forward(self, v0, v1, v2):
+            v0, v1 = v0 * self.weight, v1 * self.weight
+{lines}
+            return {out} * self.weight
+    x, y, z = inputs({seed}, "{dtype}")
+    model = P{n}().to(x.dtype)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.5)
+    state = PLANTED[{seed} % 3].to(x.dtype)
+    print("@@ {n}", flush=True)
+    optimizer.state[model.weight]["momentum_buffer"] = state
     out = model(x, y, z)
     out.sum().backward()
     optimizer.step()

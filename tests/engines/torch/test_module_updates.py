@@ -115,6 +115,75 @@ for _ in range(3):
         assert "no tensor passed has_inf_or_nan" in done.err, done.out
 
 
+BEFORE = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.linear = nn.Embedding(5, 2), nn.Linear(2, 2)
+        self.register_buffer("mean", torch.zeros(2))
+
+    def forward(self, x):
+        return self.linear(self.table(x))
+
+
+net = Net()
+opt = {optimizer}
+bad = torch.full((2, 2), float("nan"))
+for number in range(1, 6):
+    if number == 4:
+        {plant}
+    opt.zero_grad()
+    net(torch.tensor([1, 2])).sum().backward()
+    opt.step()
+    {after}
+"""
+_SGD, _ADAM = (
+    "torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)",
+    "torch.optim.Adam(net.parameters())",
+)
+_STATE = "opt.state[net.linear.weight]"
+#: Optimizer, what goes bad before run 4, what the program does after its update.
+PLANTED = {
+    "momentum": (_SGD, f"{_STATE}['momentum_buffer'].numpy()[:] = float('nan')", ""),
+    "momentum of Adam": (_ADAM, f"{_STATE}['exp_avg'].numpy()[:] = float('nan')", ""),
+    "another tensor": (_ADAM, f"{_STATE}['exp_avg_sq'] = bad.clone()", ""),
+    "a row that nobody reads": (_SGD, "net.table.weight.detach().numpy()[4] = float('inf')", ""),
+    "a buffer": (_SGD, "net.mean.numpy()[:] = float('nan')", "net.mean.mul_(0.9)"),
+    "by hand": (
+        _SGD,
+        "net.table.weight.detach().numpy()[4] = float('nan')",
+        "net.table.weight.data[3:].mul_(0.99)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("filter_name", ["has_inf_or_nan", "origin_of_nonfinite"])
+def test_what_was_bad_before_an_op_writes_to_it_isnt_clean(name, filter_name, programs, tmp_path):
+    optimizer, plant, after = PLANTED[name]
+    path = tmp_path / "program.py"
+    path.write_text(BEFORE.format(optimizer=optimizer, plant=plant, after=after))
+    exact = watched(programs, path, level="values", name=filter_name)
+    done = watched(programs, path, level="ops", name=filter_name)
+    number = re.compile(r"run-end: .*? #(\d+)|no tensor passed")
+    assert number.findall(done.out + done.err) == number.findall(exact.out + exact.err) != []
+    if "run-end" in exact.out:
+        assert first_bad(done) == first_bad(exact)
+    for level in ("modules", "auto"):  # which may not lead to the op, and say so
+        said = watched(programs, path, level=level, name=filter_name).out
+        assert "everything before was clean" not in said
+        if "[Update]" in said:
+            assert "or found it in the optimizer's state" in said
+        elif "run-end" in said:
+            assert first_bad(exact).split()[-1] in said
+
+
 #: The body of a module's forward, under inference mode; bad in the third call.
 INFERENCE = {
     "fresh": "return torch.log(x) + 1",

@@ -638,8 +638,9 @@ class ModulesLevel(TorchLevel):
                 label = self._words.label(replay.call.chain)
                 yield f"The replay of {label} returned something else."
         yield from self._said
-        if self._found and all(event.kind == UPDATED for event, _ in self._found):
-            yield "The update made it: everything before was clean."
+        is_updated = self._found and all(event.kind == UPDATED for event, _ in self._found)
+        if is_updated and not self._remade:
+            yield "The update made it, or found it in the optimizer's state: gradients were clean."
         passed = any(replay.passed for replay in self._search.replays)
         if self._search.refusals and (self._is_refused or not passed):
             yield f"Not replayed: {self._search.refusals[0]}. The next runs are watched op by op."

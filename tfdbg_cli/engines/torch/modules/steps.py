@@ -14,7 +14,7 @@ from tfdbg_cli.common.interpreter.signal_gate import uninterrupted
 from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined, fenced
 from tfdbg_cli.engines.torch.modules.state import keep_container, keep_object, keep_random
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.private import calls_hooks, copy_all, storage_key, write_count
+from tfdbg_cli.engines.torch.private import calls_hooks, copy_all, quiet, storage_key, write_count
 from tfdbg_cli.engines.torch.record.fast_steps import DTYPES, LARGEST, MOST_BYTES
 from tfdbg_cli.engines.torch.values.access import Access, access
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
@@ -65,15 +65,17 @@ class StepStart:
         if known is None:
             known = _known[optimizer] = _OptimizerFacts()
         self._known = known
-        with undisturbed():  # the program's modes and classes of tensors are asked nothing
-            self._begin(optimizer, known, most)
-
-    def _begin(self, optimizer: Any, known: _OptimizerFacts, most: int) -> None:
-        if _is_ordinary(optimizer):
+        with quiet():
+            is_ordinary = _is_ordinary(optimizer)
+        if is_ordinary:
             self.refusal = (
                 "the tensors that it writes to aren't copied if its settings are the usual ones"
             )
             return
+        with undisturbed():  # the program's modes and classes of tensors are asked nothing
+            self._begin(optimizer, known, most)
+
+    def _begin(self, optimizer: Any, known: _OptimizerFacts, most: int) -> None:
         # One may make the steps of another.
         inner = [] if _is_known(optimizer) else vars(optimizer).values()
         self._optimizers = [optimizer, *(e for e in inner if isinstance(e, torch.optim.Optimizer))]

@@ -337,6 +337,8 @@ class OpRecorder(RecordedTensors):
             record.overwritten = [args[0]]
             record.overwrites = record.inputs[:1]
             if not facts.keeps_elements:
+                if self._check is not None:
+                    self._judge_before_write(record.inputs[0])
                 self.holder.before_write(storage_key(args[0]))
             return
         with quiet():
@@ -353,6 +355,8 @@ class OpRecorder(RecordedTensors):
             output = find(tensor)
             if output is not None:
                 overwrites.append(output)
+                if self._check is not None and not facts.keeps_elements:
+                    self._judge_before_write(output)
             if not facts.keeps_elements:
                 before_write(storage_key(tensor))
         record.overwrites = overwrites

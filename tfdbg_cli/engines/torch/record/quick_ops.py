@@ -207,6 +207,12 @@ class QuickOps(LoggedOps):
                 overwritten = list(flat(facts.written(args, kwargs)))
                 places = map(self._find_at, overwritten)
                 over = [place for place in places if place is not None]
+            if self._check is not None and not facts.keeps_elements:
+                for each in over:
+                    if log[each + JUDGED_AT] is None:
+                        self._judge_before_write(log[each + OUTPUT])
+                    elif log[each + JUDGED_AT] == NOT_JUDGED:
+                        return None  # maybe a view of what nobody has looked at
             if self.holder.has_shared and not facts.keeps_elements:
                 for each in over:
                     self.holder.before_write(log[each + KEY])

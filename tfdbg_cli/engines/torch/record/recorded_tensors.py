@@ -32,7 +32,7 @@ __all__ = ["RecordedTensors"]
 _Tensor = torch.Tensor
 _ACCUMULATE = "AccumulateGrad/"
 # Leaves that are checked though they aren't held: not the many bytes of a model.
-_JUDGED = frozenset(["Buffer", "Input"])
+_JUDGED = frozenset(["Buffer", "Input", "State"])
 # What is recorded before a run begins, which may never come.
 _MOST_AHEAD = 20_000
 _MOST_BYTES_AHEAD = 1 << 30
@@ -211,6 +211,18 @@ class RecordedTensors:
                 self._check.add(given.record, given.slot, tensor)
             if given.held is None or given.held.is_gone:
                 given.held = self.holder.hold(tensor, given.key, is_owned=is_leaf)
+
+    def _judge_before_write(self, output: OpOutput) -> None:
+        """An op is about to write to this: whether what no op has made was bad is known only now.
+
+        Nobody has looked at parameters, and without that they would count as clean.
+        """
+        for each in (output, *_bases((output,))):
+            tensor = each.reference()
+            is_leaf = each.record.facts is None
+            if is_leaf and each.judged == NOT_JUDGED and tensor is not None and not tensor.is_meta:
+                each.judged = JUDGED
+                self._check.add(each.record, each.slot, tensor)
 
     def _hold_no_more(self) -> None:
         self._holds = False

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.engines.torch.names.leaves import named_tensors
+from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import interpreters, quiet
 
 __all__ = ["Forwards", "is_differentiating"]
@@ -47,7 +47,7 @@ class Forwards:
         self.error = ""
         if module.training:
             self._trained.add(id(module))
-        tensors = [tensor for _, tensor in named_tensors("", output)]
+        tensors = [tensor for _, tensor in tensors_in("", output, depth=4, most=None)]
         if not tensors:  # nobody knows where they are
             self._are_unknown = True
             return
