@@ -214,20 +214,7 @@ def program_{n}():
 {lines}
             return {out}
 """
-_TORCH_SHAPES = {
-    "no_grad": _TORCH_CLASS + _TORCH_CALL.replace("{around}", "with torch.no_grad()"),
-    "inference": _TORCH_CLASS + _TORCH_CALL.replace("{around}", "with torch.inference_mode()"),
-    "gradient": """
-def program_{n}():
-    x, y, z = inputs({seed}, "{dtype}")
-    print("@@ {n}", flush=True)
-    weight = torch.ones((), dtype=x.dtype, requires_grad=True)
-    v0, v1, v2 = x * weight, y * weight, z * weight
-{lines}
-    ({out} * weight).sum().backward()
-    told({n}, {out})
-""",
-    "training": """
+_TORCH_TRAINING = """
 def program_{n}():
     class P{n}(nn.Module):
         def __init__(self):
@@ -245,29 +232,28 @@ def program_{n}():
     out.sum().backward()
     optimizer.step()
     told({n}, out)
-""",
-    # A state that was loaded, and that may be bad.
-    "resumed": """
+"""
+_TORCH_SHAPES = {
+    "no_grad": _TORCH_CLASS + _TORCH_CALL.replace("{around}", "with torch.no_grad()"),
+    "inference": _TORCH_CLASS + _TORCH_CALL.replace("{around}", "with torch.inference_mode()"),
+    "gradient": """
 def program_{n}():
-    class P{n}(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(()))
-        def forward(self, v0, v1, v2):
-            v0, v1 = v0 * self.weight, v1 * self.weight
-{lines}
-            return {out} * self.weight
     x, y, z = inputs({seed}, "{dtype}")
-    model = P{n}().to(x.dtype)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.5)
-    state = PLANTED[{seed} % 3].to(x.dtype)
     print("@@ {n}", flush=True)
-    optimizer.state[model.weight]["momentum_buffer"] = state
-    out = model(x, y, z)
-    out.sum().backward()
-    optimizer.step()
-    told({n}, out)
+    weight = torch.ones((), dtype=x.dtype, requires_grad=True)
+    v0, v1, v2 = x * weight, y * weight, z * weight
+{lines}
+    ({out} * weight).sum().backward()
+    told({n}, {out})
 """,
+    "training": _TORCH_TRAINING,
+    # A state that was loaded, and that may be bad.
+    "resumed": _TORCH_TRAINING.replace("0.1)", "0.1, momentum=0.5)").replace(
+        "    out = model",
+        "    state = PLANTED[{seed} % 3].to(x.dtype)\n"
+        "    optimizer.state[model.weight]['momentum_buffer'] = state\n"
+        "    out = model",
+    ),
 }
 
 # JAX.

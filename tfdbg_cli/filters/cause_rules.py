@@ -328,11 +328,12 @@ def can_give(meaning: str, case: Case) -> bool:
                 found |= ~np.isfinite(exact) | (np.abs(exact) >= limit)
             return bool(found.all())
         if meaning in ("linear", "sum", "norm"):
-            tops = [max(float(np.abs(each).max(initial=0)), 1.0) for each in wide]
+            tops = [max(np.abs(each).max(initial=0), 1.0) for each in wide]
             count = max(each.size for each in wide)
             power = 2 if meaning == "norm" else 1
-            # A nan is not a number below the limit.
-            return not count * float(np.prod(tops)) ** power < limit
+            # A nan is not a number below the limit. (Of Python's numbers a square that is out of
+            # range would be an error.)
+            return not count * np.prod(tops) ** power < limit
     return True
 
 

@@ -174,6 +174,29 @@ def test_inputs_are_kept_with_the_values_that_the_run_got(tmp_path):
     assert "float32[16, 6]" in told["run_info"]
 
 
+def test_numbers_at_the_end_of_float64_are_told_offline(tmp_path):
+    path = tmp_path / "norm.py"
+    path.write_text(
+        """
+import torch
+x = torch.ones(4, 6, dtype=torch.float64)
+x[1, 2] = -1.797e308
+for _ in range(2):
+    weight = torch.ones((), dtype=torch.float64, requires_grad=True)
+    y = x * weight
+    (y / y.norm(dim=1, keepdim=True)).sum().backward()
+"""
+    )
+    kept, why = tmp_path / "kept", "why -f has_inf_or_nan"
+    commands = ["config set level values", *["run -f has_inf_or_nan"] * 2]
+    options = ("--keep-dumps", "--dump-root", str(kept))
+    live = sections(debug(tmp_path, str(path), *options, commands=commands))[why]
+    told = sections(look(tmp_path, kept / "run_000002", why))[why]
+    for printed in (live, told):
+        assert "It began in [linalg_vector_norm]" in printed
+        assert "Why:   float64 overflows at [1, 0]" in printed
+
+
 def test_an_error_is_shown_offline_with_its_op(script, tmp_path):
     printed = debug(
         tmp_path,
