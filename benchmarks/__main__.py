@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
 #: In the order of the page, with the heads of their sections.
 BENCHMARKS = {
+    "programs_waiting": "What waiting costs",
     "torch_runs": "Waiting: PyTorch",
     "torch_growth": "Growth: PyTorch",
     "tensorflow_runs": "Waiting: TensorFlow sessions",

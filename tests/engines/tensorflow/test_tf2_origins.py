@@ -548,3 +548,29 @@ def test_a_sum_that_overflows_where_nothing_is_bad_is_nothing(both):
     done = both.same(both.write(text), "run -f has_inf_or_nan")
     assert "without an answer" not in done.out, done.out
     assert "no tensor passed has_inf_or_nan" in done.err
+
+
+WEIGHTS = {
+    "a matrix product": "tf.matmul(x, w)",
+    "an element-wise op": "tf.multiply(w, 2.0)",
+    "a list": "tf.concat([v, w], 0)",
+    "two of one shape": "tf.add(v, w)",
+    "an operator": "x @ w",
+}
+
+
+@pytest.mark.parametrize("op", WEIGHTS.values(), ids=WEIGHTS)
+def test_a_bad_weight_is_one_whatever_reads_the_variable(both, op):
+    """Given a variable, an op's function reads it itself, and no op is told of that does so."""
+    text = f"""
+        v = tf.Variable([[1.0], [2.0]], name="v")
+        w = tf.Variable([[1.0], [np.nan]], name="w")
+        x = tf.ones([3, 2])
+        for _ in range(2):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum({op})
+            tell(loss.numpy(), tape.gradient(loss, w).numpy())
+    """
+    done = both.same(both.write(text), "run -f origin_of_nonfinite")
+    assert "It began in [ReadVariableOp] w/read:0" in done.out, done.out
+    assert "Why:   it came in with the weights (w/read:0, row 1)" in done.out

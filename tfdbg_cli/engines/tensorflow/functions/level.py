@@ -35,6 +35,7 @@ from tfdbg_cli.engines.tensorflow.functions.ops import (
     MOST_BYTES_AHEAD,
     size_of,
     used,
+    variables_given,
 )
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.replicas import is_replica
@@ -181,7 +182,7 @@ class ValuesLevel(CaptureLevel):
         if threading.get_ident() != self._thread and not is_replica():
             return
         event = Op(list(inputs), self._stack(), self._clock.now())
-        self._name(event.inputs)
+        self._name(event)
         if self._backward and not name.startswith(GRADIENT):
             name = f"{GRADIENT}{name}"
         event.op_type, event.name, event.attributes = op_type, name, tuple(attributes or ())
@@ -213,20 +214,44 @@ class ValuesLevel(CaptureLevel):
             self._dump.lists_only_bad = True
             self._dump.kept = ONLY_BAD
 
-    def _name(self, tensors: Sequence[Any]) -> None:
-        """Note what the user calls tensors that nothing in the run has made."""
+    def _name(self, op: Op) -> None:
+        """Note what the user calls the inputs of an op that nothing in the run has made."""
         found: dict[int, str] | None = None
-        for tensor in tensors:
+        variables_left: list[Any] | None = None
+        for tensor in op.inputs:
             is_made = self._slots is not None and self._slots.of(tensor) is not tensor
             if is_made or id(tensor) in self._known:
                 continue
             self._known[id(tensor)] = tensor
+            if variables_left is None:
+                variables_left = variables_given(sys._getframe(2))
+            if self._was_read(tensor, variables_left, op):
+                continue
             if found is None:
                 frame = next(user_frames(sys._getframe(2)), None)
                 held = variables(frame) if frame is not None else {}
                 found = {id(value): name for name, value in held.items()}
             if id(tensor) in found:
                 self._inputs.setdefault(found[id(tensor)], tensor)
+
+    def _was_read(self, tensor: Any, given: list[Any], op: Op) -> bool:
+        """Whether an input is what a variable holds; TensorFlow tells of no op that has read it.
+
+        Args:
+            tensor: the input.
+            given: the variables that the op was called with and that aren't read yet.
+            op: itself.
+        """
+        for variable in given:
+            if variable.dtype == tensor.dtype and variable.shape == tensor.shape:
+                given.remove(variable)
+                event = Op([variable.handle], op.stack, op.timestamp)
+                event.op_type = event.name = "ReadVariableOp"
+                event.outputs = [tensor]
+                self._events.append(event)
+                self._keep(event)
+                return True
+        return False
 
     def call_done(
         self,

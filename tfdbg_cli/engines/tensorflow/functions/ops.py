@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 from tensorflow.python.eager import context
 from tensorflow.python.framework import op_callbacks
 
+from tfdbg_cli.engines.kit.stacks import DEBUGGER, kind_of
+from tfdbg_cli.engines.tensorflow.functions.private import variable_class
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
-__all__ = ["MOST_AHEAD", "MOST_BYTES_AHEAD", "listen", "size_of", "used"]
+__all__ = ["MOST_AHEAD", "MOST_BYTES_AHEAD", "listen", "size_of", "used", "variables_given"]
 
 #: So many ops from before a run are kept, and so much of what they have made.
 MOST_AHEAD, MOST_BYTES_AHEAD = 20_000, 1 << 28
@@ -54,6 +58,23 @@ def used(events: Sequence[E], begins_at: int) -> list[E]:
             found.add(at)
             pending += events[at].inputs
     return [*(events[at] for at in sorted(found)), *events[begins_at:]]
+
+
+def variables_given(frame: FrameType | None) -> list[Any]:
+    """The variables that an op was called with, in order, where TensorFlow itself reads them.
+
+    Args:
+        frame: what was called when the op had been executed. Around it is the op's own function
+            in Python, unless the arguments were made tensors there.
+    """
+    while frame is not None and kind_of(frame.f_code) == DEBUGGER:
+        frame = frame.f_back
+    if frame is None or "/gen_" not in frame.f_code.co_filename.replace(os.sep, "/"):
+        return []
+    values: list[Any] = []
+    for value in frame.f_locals.values():
+        values += value if isinstance(value, list | tuple) else [value]
+    return [each for each in values if isinstance(each, variable_class)]
 
 
 def listen(told: Callable[..., None]) -> Callable[[], None]:
