@@ -34,7 +34,7 @@ def make_dump():
             Node("w", "Variable", attributes={"shape": "(2, 2)", "dtype": "float32"}),
             Node("h/MatMul", "MatMul", ["x:0", "w:0"], attributes={"a": "SAME"}, frames=frames),
             Node("h/Relu", "Relu", ["h/MatMul:0"], ["w"], frames=frames),
-            Node("loop", "While", ["h/Relu:0"]),
+            Node("loop", "While", ["h/Relu:0"], returns=[["h/Relu:0", ""], ["loop/body/x:1"]]),
             Node("words", "Const"),
         ]
     )

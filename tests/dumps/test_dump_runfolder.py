@@ -24,6 +24,7 @@ from tfdbg_cli.dumps.dtypes import DTYPES, decode
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.feeds import as_tensor, is_text
 from tfdbg_cli.dumps.files import write_error
+from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.remote.systems import is_remote, remote_files
@@ -50,9 +51,10 @@ def test_a_dump_is_the_same_again(dump, folder):
         assert same(new.get_tensor(), old.get_tensor())
     for name, node in dump.graph().nodes.items():
         other = found.graph().node(name)
-        assert (other.op_type, other.inputs) == (node.op_type, node.inputs)
-        assert (other.control_inputs, other.device) == (node.control_inputs, node.device)
+        for field in (each for each in Node.__slots__ if not each.startswith("_")):
+            assert getattr(other, field) == getattr(node, field), field
         assert dict(other.attributes) == dict(node.attributes)
+    assert any(node.returns for node in found.graph().nodes.values())
     assert found.op_type("h/Relu") == "Relu"
     info, expected = found.run_info(), dump.run_info()
     assert (info.call_count, info.fetches) == (expected.call_count, expected.fetches)

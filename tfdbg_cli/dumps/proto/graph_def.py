@@ -6,7 +6,8 @@ Field numbers as in ``tensorflow/core/framework/graph.proto`` and ``node_def.pro
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tfdbg_cli.dumps.elements import tensor_name_of
@@ -44,6 +45,9 @@ FUNCTIONAL = frozenset(
     }
 )
 
+# The attribute with `Node.returns`, as JSON; no attribute of the node's own.
+_RETURNS = "_tfdbg_returns"
+_RETURNS_ENTRY = wire.put_text(1, _RETURNS)
 # The version that consumers require at least since TensorFlow 1.0.
 _PRODUCER = 27
 
@@ -213,12 +217,26 @@ class GraphDefNode(Node):
             definition.device or device,
             functools.partial(_attribute_texts, definition.entries),
             frames,
+            returns=_returns_in(definition.entries),
         )
+
+
+def _returns_in(entries: list[bytes]) -> Sequence[Sequence[str]]:
+    """What a node of ours that calls functions hands on; of a damaged one nothing."""
+    for entry in entries:
+        if entry.startswith(_RETURNS_ENTRY):
+            _, value = split_entry(entry, 0, len(entry))
+            try:
+                found = json.loads(AttrValue(value).s)
+                return [[str(tensor) for tensor in tensors] for tensors in found]
+            except (ValueError, TypeError, RecursionError):
+                return ()
+    return ()
 
 
 def _attribute_texts(entries: list[bytes]) -> Mapping[str, str]:
     pairs = (split_entry(entry, 0, len(entry)) for entry in entries)
-    return {key: render(value) for key, value in pairs}
+    return {key: render(value) for key, value in pairs if key != _RETURNS}
 
 
 def graph_of(
@@ -253,6 +271,9 @@ def node_def_of(node: Node) -> NodeDef:
             wire.put_text(1, key) + wire.put_bytes(2, encode_text(str(text)))
             for key, text in node.attributes.items()
         ]
+        if node.returns:
+            text = wire.put_text(2, json.dumps(node.returns))
+            entries.append(_RETURNS_ENTRY + wire.put_bytes(2, text))
     return NodeDef(node.name, node.op_type, inputs, node.device, entries)
 
 
