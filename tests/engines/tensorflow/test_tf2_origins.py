@@ -574,3 +574,19 @@ def test_a_bad_weight_is_one_whatever_reads_the_variable(both, op):
     done = both.same(both.write(text), "run -f origin_of_nonfinite")
     assert "It began in [ReadVariableOp] w/read:0" in done.out, done.out
     assert "Why:   it came in with the weights (w/read:0, row 1)" in done.out
+
+
+@pytest.mark.parametrize("data", ["tf.constant(batch)", "batch", "[[1.0, np.nan], [1.0, 1.0]]"])
+def test_a_bad_batch_is_none_of_the_variables_that_an_op_is_given_with_it(both, data):
+    text = f"""
+        w = tf.Variable(tf.ones([2, 2]), name="w")
+        batch = np.array([[1.0, np.nan], [1.0, 1.0]], "f")
+        for _ in range(2):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.matmul({data}, w))
+            tell(loss.numpy(), tape.gradient(loss, w).numpy())
+    """
+    done = both.same(both.write(text), "run -f origin_of_nonfinite", "lt")
+    assert "It began in [Input]" in done.out, done.out
+    assert "it came in from outside" in done.out
+    assert re.search(r"ok +w/read:0$", done.out, re.MULTILINE), done.out

@@ -43,7 +43,11 @@ from tfdbg_cli.engines.tensorflow.functions.slots import Slot, Slots, is_bad
 from tfdbg_cli.engines.tensorflow.functions.stepping.replacing import replace_results
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
 from tfdbg_cli.engines.tensorflow.functions.updates import handles_of, is_ordinary
-from tfdbg_cli.engines.tensorflow.functions.variables import redo_reads, variable_values
+from tfdbg_cli.engines.tensorflow.functions.variables import (
+    holds_now,
+    redo_reads,
+    variable_values,
+)
 from tfdbg_cli.engines.tensorflow.shared.redo import redo_of
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
@@ -88,6 +92,7 @@ class ValuesLevel(CaptureLevel):
         self._events: list[Op | Call] = []
         self._is_ahead, self._bytes_ahead = False, 0
         self._backward = 0  # tapes that compute gradients, one within another
+        self._is_asking = False
         self._updating: Any = None  # the optimizer whose ops aren't recorded
         self._updated = ""  # the class of one whose ops weren't
         self._begins_at = 0  # so many events came before the run
@@ -179,7 +184,7 @@ class ValuesLevel(CaptureLevel):
         outputs: Sequence[Any],
     ) -> None:
         """An op was executed by itself."""
-        if threading.get_ident() != self._thread and not is_replica():
+        if self._is_asking or (threading.get_ident() != self._thread and not is_replica()):
             return
         event = Op(list(inputs), self._stack(), self._clock.now())
         self._name(event)
@@ -243,7 +248,12 @@ class ValuesLevel(CaptureLevel):
             op: itself.
         """
         for variable in given:
-            if variable.dtype == tensor.dtype and variable.shape == tensor.shape:
+            if variable.dtype != tensor.dtype or variable.shape != tensor.shape:
+                continue
+            self._is_asking = True  # our own read is no op of the program's
+            is_held = holds_now(variable.handle, tensor)
+            self._is_asking = False
+            if is_held:
                 given.remove(variable)
                 event = Op([variable.handle], op.stack, op.timestamp)
                 event.op_type = event.name = "ReadVariableOp"

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.eager import context
 from tensorflow.python.framework import errors, op_def_registry
@@ -17,6 +18,7 @@ from tfdbg_cli.engines.tensorflow.functions.private import stop_recording, varia
 
 __all__ = [
     "WrittenVariables",
+    "holds_now",
     "is_writing",
     "quietly",
     "redo_reads",
@@ -106,6 +108,23 @@ def variable_values(handles: Mapping[_Key, Any]) -> dict[_Key, Any]:
                 with contextlib.suppress(errors.FailedPreconditionError):  # it was never written
                     found[key] = gen_resource_variable_ops.read_variable_op(handle, kind[0])
     return found
+
+
+def holds_now(handle: Any, tensor: Any) -> bool:
+    """Whether a tensor is what a variable holds: their elements are in one place.
+
+    Args:
+        handle: of the variable.
+        tensor: an eager one. On another device than a CPU nobody knows.
+    """
+    values = variable_values({0: handle})
+    if not values or "CPU" not in tensor.device or "CPU" not in values[0].device:
+        return False
+    try:
+        places = [np.asarray(memoryview(each)).ctypes.data for each in (tensor, values[0])]
+    except (BufferError, TypeError, ValueError):  # NumPy doesn't know the dtype
+        return False
+    return bool(places[0] == places[1])
 
 
 class WrittenVariables:
