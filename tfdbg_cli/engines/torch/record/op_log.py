@@ -38,6 +38,7 @@ __all__ = [
     "AGAIN",
     "DONE",
     "DTYPE",
+    "IS_VIEW",
     "JUDGED_AT",
     "KEY",
     "OP",
@@ -58,7 +59,7 @@ OP_HEAD, DONE_HEAD = 13, 6
 # An output is known by where its first item is: reference, key, dtype, whether it is judged, owner,
 # the `OpOutput` once it is made; and if it wasn't there before:
 # device, is it a view, held, was it written to, offset, dimensions, shape, stride.
-KEY, DTYPE, JUDGED_AT, OWNER, OUTPUT, OUT_HEAD = 1, 2, 3, 4, 5, 12
+KEY, DTYPE, JUDGED_AT, OWNER, OUTPUT, IS_VIEW, OUT_HEAD = 1, 2, 3, 4, 5, 7, 12
 
 
 class LoggedOps(OpRecorder):

@@ -29,6 +29,7 @@ from tfdbg_cli.engines.torch.record.op_log import (
     AGAIN,
     DONE,
     DTYPE,
+    IS_VIEW,
     JUDGED_AT,
     KEY,
     OP,
@@ -211,7 +212,7 @@ class QuickOps(LoggedOps):
                 for each in over:
                     if log[each + JUDGED_AT] is None:
                         self._judge_before_write(log[each + OUTPUT])
-                    elif log[each + JUDGED_AT] == NOT_JUDGED:
+                    elif log[each + IS_VIEW] and log[each + JUDGED_AT] == NOT_JUDGED:
                         return None  # maybe a view of what nobody has looked at
             if self.holder.has_shared and not facts.keeps_elements:
                 for each in over:
