@@ -153,9 +153,8 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     roles = lineage.roles
     if node.op_type in roles.reading | roles.batches | roles.weights:
         is_weight = node.op_type in roles.reading | roles.weights
-        return (None if is_weight else _before_run(lineage, datum, node)) or _from_outside(
-            datum, is_weight
-        )
+        found = _written_before(lineage, node) if is_weight else _before_run(lineage, datum, node)
+        return found or _from_outside(datum, is_weight)
     if found := _of_memory(lineage, node):
         return found
     made = floats(datum)
@@ -229,9 +228,26 @@ class _Input:
         self.is_sure = self.value is not None or lineage.dump.lists_only_bad
 
 
+# In the names of what adds a gradient to that of earlier backward passes.
+_ACCUMULATING = "/AccumulateGrad/"
+
+
 def _whole_numbers(datum: Datum) -> Array | None:
     value = np.asarray(value_of(datum))
     return value.astype(np.float64) if value.dtype.kind in "iub" else None
+
+
+def _written_before(lineage: TensorLineage, node: Node) -> Cause | None:
+    """Of a variable that is read because an op of the same run has written to it."""
+    graph = lineage.graph
+    for name in node.control_inputs if graph is not None else ():
+        writer = graph.nodes.get(name) if graph is not None else None
+        is_writer = writer is not None and writer.op_type.startswith("Assign")
+        if writer is not None and is_writer and writer.inputs[:1] == node.inputs[:1]:
+            given = ", ".join(writer.inputs[1:])
+            advice = f"li {name} shows what that was made of."
+            return Cause("weights", f"{name} wrote it in this run, from {given}", advice)
+    return None
 
 
 def _before_run(lineage: TensorLineage, datum: Datum, node: Node) -> Cause | None:
@@ -240,6 +256,9 @@ def _before_run(lineage: TensorLineage, datum: Datum, node: Node) -> Cause | Non
     edges = graph.recipients(node.name, control=False) if graph is not None else ()
     phases = {graph.nodes[each.node].attributes.get(PHASE) for each in edges} if graph else {}
     name = f"{datum.tensor_name}{_rows(floats(datum))}"
+    if edges and all(_ACCUMULATING in each.node for each in edges):
+        text = f"it was in the gradient before this backward pass added to it ({name})"
+        return Cause("before", text, "Call zero_grad() before each step, or start run -f earlier.")
     text = f"it was computed before this run, by {made_by} ({name})"
     if not made_by:
         text = f"it was there before this run, which began with a backward pass ({name})"

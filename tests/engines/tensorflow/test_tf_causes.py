@@ -83,3 +83,25 @@ def test_nothing_began(answers: Told, case: Case) -> None:
 
 def test_remedies_make_most_of_them_clean(answers: Told) -> None:
     answers.check_remedies()
+
+
+_WRITTEN = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+state = tf.get_variable("state", initializer=np.ones(2, "f"), use_resource=True)
+written = tf.assign(state, tf.constant([1.0, np.nan]))
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    print(session.run(written))
+"""
+
+
+def test_a_variable_that_the_run_itself_has_written_was_not_bad_before(server, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(_WRITTEN)
+    done = server.debugged("--batch", "-c", "run -f", path)
+    assert "It began in [ReadVariableOp]" in done.out, done.out + done.err
+    assert "Why:   AssignVariableOp wrote it in this run, from Const" in done.out
+    assert "before this run" not in done.out

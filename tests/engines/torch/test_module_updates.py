@@ -184,6 +184,18 @@ def test_what_was_bad_before_an_op_writes_to_it_isnt_clean(name, filter_name, pr
             assert first_bad(exact).split()[-1] in said
 
 
+@pytest.mark.parametrize("level", ["ops", "values"])
+def test_a_gradient_that_was_bad_before_isnt_one_of_this_run(level, programs, tmp_path):
+    path = tmp_path / "program.py"
+    plant = "net.linear.weight.grad.numpy()[:] = float('nan')"
+    text = BEFORE.format(optimizer=_SGD, plant=plant, after="").replace("opt.zero_grad()", "pass")
+    path.write_text(text)
+    done = watched(programs, path, level=level, name="origin_of_nonfinite")
+    assert "It began in [Input] input/linear.weight.grad:0" in done.out, done.out
+    assert "it was in the gradient before this backward pass added to it" in done.out
+    assert "began with a backward pass" not in done.out
+
+
 #: The body of a module's forward, under inference mode; bad in the third call.
 INFERENCE = {
     "fresh": "return torch.log(x) + 1",
