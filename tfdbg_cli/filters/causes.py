@@ -239,11 +239,12 @@ def _whole_numbers(datum: Datum) -> Array | None:
 
 def _written_before(lineage: TensorLineage, node: Node) -> Cause | None:
     """Of a variable that is read because an op of the same run has written to it."""
-    graph = lineage.graph
-    for name in node.control_inputs if graph is not None else ():
-        writer = graph.nodes.get(name) if graph is not None else None
-        is_writer = writer is not None and writer.op_type.startswith("Assign")
-        if writer is not None and is_writer and writer.inputs[:1] == node.inputs[:1]:
+    nodes = lineage.graph.nodes if lineage.graph is not None else {}
+    for name in node.control_inputs:
+        writer = nodes.get(name)
+        if writer is None or not writer.op_type.startswith("Assign"):
+            continue
+        if writer.inputs[:1] == node.inputs[:1]:
             given = ", ".join(writer.inputs[1:])
             advice = f"li {name} shows what that was made of."
             return Cause("weights", f"{name} wrote it in this run, from {given}", advice)
