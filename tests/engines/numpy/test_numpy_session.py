@@ -1,6 +1,7 @@
 """Running graphs: fetches, feeds, variables, random streams, errors."""
 
 import collections
+import sys
 import threading
 import warnings
 
@@ -273,16 +274,23 @@ def test_threads_share_a_session():
     v = tf.Variable(0.0)
     x = tf.placeholder(tf.float32)
     y = tf.reduce_sum(x * x) + v
-    results = {}
+    count = tf.Variable(0.0)
+    add = count.assign_add(1.0)
+    results, together = {}, threading.Barrier(4)
     with tf.Session() as session:
-        session.run(v.initializer)
+        session.run([v.initializer, count.initializer])
 
         def work(number):
-            results[number] = [session.run(y, {x: [number] * 3}) for _ in range(50)]
+            together.wait()
+            results[number] = [session.run([y, add], {x: [number] * 3})[0] for _ in range(200)]
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)  # between any two lines
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert results == {number: [3 * number**2] * 50 for number in range(4)}
+        sys.setswitchinterval(interval)
+        assert session.run(count) == 800.0
+    assert results == {number: [3 * number**2] * 200 for number in range(4)}

@@ -6,8 +6,9 @@ exist before it. Only loops go back, and a loop runs as a block.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -42,6 +43,7 @@ class RunState:
 
     variables: dict[Operation, Array]
     stream: np.random.Generator
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, ref: Tensor, reader: Operation) -> Array:
         """The value of the variable that a tensor refers to; an error names who reads it."""

@@ -115,11 +115,16 @@ def global_variables_initializer() -> Operation:
 
 def _updater(compute: Callable[[Array, Array], Any]) -> Kernel:
     def kernel(step: RunStep, op: Operation, inputs: list[Any]) -> Array:
-        ref = op.inputs[0]
-        value = np.asarray(compute(*inputs), ref.dtype)
-        if not compatible(ref.shape, value.shape):
-            raise ValueError(f"A value of shape {value.shape} can't be assigned to {ref!r}")
-        step.state.write(ref, value)
+        ref, (read, given) = op.inputs[0], inputs
+        assert ref.variable is not None
+        # Another thread may have written the variable since it was read as an input. What is added
+        # to is what it holds now, so that no addition is lost (as with TensorFlow's resources).
+        with step.state.lock:
+            old = step.state.variables.get(ref.variable, read)
+            value = np.asarray(compute(old, given), ref.dtype)
+            if not compatible(ref.shape, value.shape):
+                raise ValueError(f"A value of shape {value.shape} can't be assigned to {ref!r}")
+            step.state.write(ref, value)
         return value
 
     return kernel

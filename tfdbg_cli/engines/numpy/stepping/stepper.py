@@ -93,7 +93,7 @@ class NumpyStepper(stepped.GraphStepper):
     def __init__(self, run: PreparedRun, layout: NodeLayout, graph: Graph) -> None:
         super().__init__()
         #: The session's variables, until they are withheld.
-        self._state = RunState(run.state.variables, run.state.stream)
+        self._state = replace(run.state)
         self._session_state = run.state
         self._run = replace(run, state=self._state)
         self._layout = layout
