@@ -23,6 +23,7 @@ PAGE = ROOT / "docs" / "performance.md"
 #: In the order of the page, with the heads of their sections.
 BENCHMARKS = {
     "programs_waiting": "What waiting costs",
+    "starting": "Start",
     "torch_runs": "Waiting: PyTorch",
     "torch_growth": "Growth: PyTorch",
     "tensorflow_runs": "Waiting: TensorFlow sessions",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.front.command_line import USAGE, CommandLine, make_parser, parse
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
+@collector_paused()
 def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger:
     from tfdbg_cli.sessions.debugger.debugger import Debugger
     from tfdbg_cli.sessions.ranks.interface import find_place
@@ -42,6 +45,9 @@ def _make_debugger(options: argparse.Namespace, wants_program: bool) -> Debugger
         check_post_mortem(options, wants_program, is_alone=place is None)
     if place is not None and options.rank >= place.size:
         raise UserError(f"there is no rank {options.rank}.", f"Use 0 to {place.size - 1}.")
+    if wants_program:
+        # Our modules stay to the end: the program's collections are spared going through them.
+        gc.freeze()
     return Debugger(
         place=place,
         leader=options.rank,
@@ -216,10 +222,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _look(options, debugger)
         if options.grpc is not None:
             return _receive(options.grpc, debugger)
-        _before_the_program(line, debugger)
-
         from tfdbg_cli.front.engine_watch import EngineWatch
         from tfdbg_cli.front.launcher import run_module, run_script
+
+        _before_the_program(line, debugger)
     except UserError as error:
         parser.exit(WRONG_USE, f"tfdbg: {printable(' '.join(str(error).split()))}\n")
     except OSError as error:  # too few descriptors for our modules, say

@@ -7,7 +7,6 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from typing import Any, NoReturn
 
 from tfdbg_cli.commands.context import ALL_MODES, LIVE_MODES, STEPPER_MODES, Context
@@ -15,6 +14,7 @@ from tfdbg_cli.commands.reply import Candidate, Leave, Question, Script, Toast, 
 from tfdbg_cli.commands.shell.parsing import Word
 from tfdbg_cli.common.documents import Document
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.common.packages import entry_points
 
 __all__ = ["Argument", "Command", "CommandRegistry", "Completer", "Result", "positive"]
 
@@ -218,7 +218,7 @@ class CommandRegistry:
     commands: list[Command] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for point in entry_points(group="tfdbg_cli.commands"):
+        for point in entry_points("tfdbg_cli.commands"):
             try:
                 command = point.load()
             except Exception as error:

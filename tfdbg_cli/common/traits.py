@@ -10,6 +10,7 @@ from typing import Any
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.fields import Field
+from tfdbg_cli.common.packages import entry_points
 from tfdbg_cli.common.streams import tell
 
 __all__ = [
@@ -239,11 +240,9 @@ def traits_of(engine: str) -> EngineTraits | None:
 
 @functools.cache
 def _installed(engine: str) -> EngineTraits | None:
-    from importlib.metadata import entry_points  # takes a while, and is hardly ever needed
-
     try:
-        points = entry_points(group="tfdbg_cli.traits", name=engine)
-        found = next((point.load() for point in points), None)
+        points = entry_points("tfdbg_cli.traits")
+        found = next((point.load() for point in points if point.name == engine), None)
     except Exception as error:  # of whatever it imports
         tell(f"the traits of the engine {engine} can't be loaded: {one_line(error)}")
         return None

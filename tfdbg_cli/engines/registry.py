@@ -7,10 +7,10 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.metadata import entry_points
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.common.packages import entry_points
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.traits import register
 from tfdbg_cli.dumps.sources import add_debugger_path
@@ -74,7 +74,7 @@ def entries() -> Sequence[EngineEntry]:
     """
     found = list(_BUILTIN)
     try:
-        points = tuple(entry_points(group="tfdbg_cli.engines"))
+        points = entry_points("tfdbg_cli.engines")
     except OSError as error:  # what some package says of itself can't be read
         tell(f"no engines of other packages are looked for: {one_line(error)}")
         points = ()

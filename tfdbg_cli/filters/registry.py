@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import runpy
-from importlib.metadata import entry_points
 from typing import Any
 
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
+from tfdbg_cli.common.packages import entry_points
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import (
     InconvertibleTensorProto,
@@ -37,7 +37,7 @@ class FilterRegistry:
         self._filters: dict[str, Predicate] = dict(BUILTIN)
         self._lenient: dict[str, tuple[Predicate, Predicate]] = {}
         self._with: dict[str, tuple[Predicate, Predicate]] = {}
-        self._points = {point.name: point for point in entry_points(group="tfdbg_cli.filters")}
+        self._points = {point.name: point for point in entry_points("tfdbg_cli.filters")}
 
     def add(self, name: str, tensor_filter: Predicate) -> None:
         """Add a filter, or replace the one of that name.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfdbg_cli.common.errors import one_line
+from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.common.interpreter.signal_gate import uninterrupted
 from tfdbg_cli.common.streams import is_unread, tell
 from tfdbg_cli.common.traits import all_traits
@@ -79,7 +80,8 @@ class EngineWatch:
 
     def _install(self, name: str) -> None:
         try:
-            engine = load(name)
+            with collector_paused():
+                engine = load(name)
             if is_perhaps_unused(engine):
                 self._perhaps_unused.add(name)
             engine.configure(self.debugger.settings.get)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.report.report import write_report
 from tfdbg_cli.commands.series.files import save_series
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
+from tfdbg_cli.common.packages import entry_points
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.series.points import Points
 from tfdbg_cli.dumps.series.tracks import Tracks
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["Message", "Sending"]
 
@@ -56,7 +59,7 @@ class Sending:
     """
 
     def __init__(self, text: str) -> None:
-        points = {point.name: point for point in entry_points(group=GROUP)}
+        points = {point.name: point for point in entry_points(GROUP)}
         self._senders: dict[str, Callable[[Message], None]] = {}
         for each in text.split(","):
             name = each.strip().partition(":")[0]
