@@ -120,7 +120,10 @@ def test_a_long_search_leaves_the_keys_alone_and_can_be_given_up():
     assert time.monotonic() - began < 15  # all of it would take twenty seconds, twice
 
 
-def test_a_long_search_ends_while_other_keys_are_pressed():
+def test_a_long_search_ends_while_other_keys_are_pressed(monkeypatch):
+    # Once it is found, the matches in all lines are counted, which would take thirty seconds.
+    monkeypatch.setattr("tfdbg_cli.ui.screen.view._COUNT_SECONDS", 0.1)
+
     def script(screen: Player):
         yield enter("lazy")
         yield enter("/line 4000$")
