@@ -659,6 +659,16 @@ CASES = (
         onnx="masked = Add(w, mask); none = Mul(w, nought); other = Transpose(none); "
         "y = MatMul(masked, other)",
     ),
+    Case(
+        "gradient of a loss of a class that is masked",
+        "",
+        torch="gradient(-x.masked_fill(one_zero == 0, -inf).log_softmax(-1)[:, 2])",
+    ),
+    Case(
+        "gradient of a loss of a nan, times 0",
+        "",
+        torch="gradient(torch.where(one_zero == 0, torch.nan, x) * 0)",
+    ),
 )
 
 #: Engine -> what makes something bad that comes to nothing, or nothing bad at all.

@@ -173,6 +173,15 @@ def test_a_number_that_goes_to_python():
     assert passing(of(ops, results={"out:0": True}), origin_of_nonfinite) == ["log"]
 
 
+@pytest.mark.parametrize("shape", [[], [2]])
+def test_a_number_in_a_condition(shape):
+    ops = [*DROPPED, Op("ne", "ne", ["mul"]), Op("item", "_local_scalar_dense", ["ne"])]
+    ops[-2].attributes |= {"T": "bool", "_output_shapes": f"[{shape}]"}
+    ops[-1].attributes["_result"] = "False"
+    found = passing(of(ops, results={"out:0": True}), origin_of_nonfinite)
+    assert found == ([] if shape else ["log"])
+
+
 def test_a_node_that_gives_no_tensor_is_an_end_of_the_runs_that_did_it():
     ops = [*DROPPED, Op("train", "NoOp", ["log"])]
     assert passing(of(ops, fetches=["train", "out:0"]), origin_of_nonfinite) == ["log"]

@@ -26,6 +26,7 @@ __all__ = [
     "INPUTS",
     "LEFT",
     "MADE_BY",
+    "MADE_INSIDE",
     "MODULE",
     "MODULE_STACK",
     "OPTIMIZER",
@@ -50,8 +51,9 @@ MODULE, MODULE_STACK, API = "_module", "_module_stack", "_api"
 #: Of gradients.
 FORWARD_NODE, GRAD_OF = "_forward_node", "_grad_of"
 BACKWARD_CALLED_AT, OWN_BACKWARD = "_backward_called_at", "_own_backward"
-#: Of what a run is given: the op outside of it that has computed it, where that is known.
-MADE_BY = "_made_by"
+#: Of what no recorded op has made: the op that has computed it, where that is known, and whether it
+#: did so in this run.
+MADE_BY, MADE_INSIDE = "_made_by", "_made_inside"
 #: Of what the op does to memory, and of its end.
 VIEW, WRITES, ERROR, RESULT = "_view", "_writes", "_error", "_result"
 #: Of a tensor after writes to its memory that the dump need not have: it is there if it is bad.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.interpreter.unwarned import unwarned
-from tfdbg_cli.common.node_words import ALPHA, BACKWARD, MADE_BY, PHASE, WRITES
+from tfdbg_cli.common.node_words import ALPHA, BACKWARD, MADE_BY, MADE_INSIDE, PHASE, WRITES
 from tfdbg_cli.dumps.dump import CannotRedo, Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.dumps.run_info import CALLS
@@ -74,6 +74,7 @@ ADVICE = {
     "one": "Use the biased variant, which divides by n, or batches of two and more.",
     "domain": "Clip the argument to the domain of the function; rounding can overstep its end.",
     "batch": "Look at how the data is read: a missing value, a division in the preprocessing.",
+    "inside": "A module keeps it and doesn't return it: start again with config set level ops.",
     "before": "config set level ops: the next run then has the ops before it.",
     "number": "Find where the number comes from: the op combines it with every element.",
     "memory": "Fill the memory where it is made (zeros), or leave out elements never written.",
@@ -260,6 +261,9 @@ def _before_run(lineage: TensorLineage, datum: Datum, node: Node) -> Cause | Non
     if edges and all(_ACCUMULATING in each.node for each in edges):
         text = f"it was in the gradient before this backward pass added to it ({name})"
         return Cause("before", text, "Call zero_grad() before each step, or start run -f earlier.")
+    if MADE_INSIDE in node.attributes:
+        text = f"it was computed in this run, by {made_by}, where nothing was recorded ({name})"
+        return Cause("before", text, ADVICE["inside"])
     text = f"it was computed before this run, by {made_by} ({name})"
     if not made_by:
         text = f"it was there before this run, which began with a backward pass ({name})"
@@ -418,6 +422,8 @@ def _by_rules(
             given = [None if x is None else np.broadcast_to(x, made.shape)[bad] for x in given]
         except ValueError:
             return None
+    if any(x is not None and np.isnan(x).any() for x in given):
+        return None  # it is no reason that the op has made a nan of
     if meaning in BINARY and len(given) == 1:
         numbers = [constant(node, place) for place in (0, 1)]
         if numbers.count(None) != 1:

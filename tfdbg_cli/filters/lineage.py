@@ -60,8 +60,8 @@ class TensorLineage:
         self._count_of_data = len(dump.data())
         self._measurements = Measurements.of(dump)
         self._health: dict[int, Health] = {}
-        info = dump.run_info()
-        self.roles = roles_of(info)
+        self._info = dump.run_info()
+        self.roles = roles_of(self._info)
         graph = dump.graph()
         self.graph: Graph | None = weakref.proxy(graph) if graph is not None else None
         self._found: dict[object, Any] = {}
@@ -73,7 +73,8 @@ class TensorLineage:
     def of(cls, dump: Dump) -> TensorLineage:
         """The lineage of a dump, as it is now."""
         found = cls._all.get(dump)
-        if found is None or found._count_of_data != len(dump.data()):
+        is_same = found is not None and found._info is dump.run_info()  # it names the engine
+        if found is None or not is_same or found._count_of_data != len(dump.data()):
             found = cls._all[dump] = cls(dump)
         return found
 

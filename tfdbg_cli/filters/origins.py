@@ -86,7 +86,7 @@ def origin_of_nonfinite(datum: Datum, tensor: Any, dump: Dump) -> bool:
 
     Infinities that the program has put in on purpose, as attention masks do, don't count, and
     neither does what copies, chooses or adds at just these elements makes of them, unless that is a
-    nan:
+    nan, or a run gives it as its one number (a loss) and it isn't -inf:
 
     * constants: ``full``, ``masked_fill``, ``where`` and the like, and sums and casts that a mask
       number (-1e9, ``finfo.min``) carries to -inf, if the program has written that number down;
@@ -219,7 +219,9 @@ class _Kinds:
             return _Kind.CLEAN
         if _Kind.MEANT in kinds:
             meant = [each for each in inputs if self._kind_of_input(each) is _Kind.MEANT]
-            return _Kind.MEANT if self._is_handed_on(datum, bad, meant, inputs) else _Kind.ORIGIN
+            is_meant = self._is_handed_on(datum, bad, meant, inputs)
+            is_meant = is_meant and not self._is_bad_loss(datum, bad)
+            return _Kind.MEANT if is_meant else _Kind.ORIGIN
         if op_type == WRITTEN:  # the rest of it is memory that nobody has written to yet
             return _Kind.CLEAN
         if node is None or not self._lineage.has_graph:
@@ -234,6 +236,11 @@ class _Kinds:
         is_written = _has_infinite_argument(node) and computed not in _COMPUTING
         is_mask = is_written or self._is_overflown_mask(datum, node, inputs, bad)
         return _Kind.MEANT if is_mask and not bad.nan else _Kind.ORIGIN
+
+    def _is_bad_loss(self, datum: Datum, bad: Health) -> bool:
+        """Whether a tensor is a single number that the run gives, and isn't -inf, as masks are."""
+        is_number = _size(datum) == 1 and bool(bad.nan or bad.pos_inf)
+        return is_number and self._lineage.once(Outcome).is_result(datum)
 
     def _is_handed_on(
         self, datum: Datum, bad: Health, meant: list[Datum], inputs: list[Datum]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tfdbg_cli.common.arrays import np
-from tfdbg_cli.common.node_words import RESULT, WRITES
+from tfdbg_cli.common.node_words import RESULT, WRITES, output_shapes
 from tfdbg_cli.common.traits import OpRoles
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import split_tensor_name
@@ -36,7 +37,8 @@ class Outcome:
     * what the program still has when the run is over: parameters and other state as far as it
       became bad in this run, variables. Infinities that ops of the run have read and that came to
       nothing are none;
-    * what goes to Python (``item()``), to another process, to a node that gives no tensor.
+    * what goes to Python (``item()``, or a number in a condition: ``if isfinite(loss)``), to
+      another process, to a node that gives no tensor.
 
     Where the dump doesn't say what the program has at the end, the tensors of nodes that no dumped
     node has read are the ends.
@@ -75,6 +77,11 @@ class Outcome:
             return results.get(datum.tensor_name, False)
         return datum.tensor_name in fetches or not self._has_known_reader(graph, datum.node_name)
 
+    def is_result(self, datum: Datum) -> bool:
+        """Whether a tensor is what the run is known to give: an output, a loss, a gradient."""
+        results, fetches = self._told()
+        return (results or {}).get(datum.tensor_name, datum.tensor_name in fetches)
+
     def _told(self) -> tuple[Mapping[str, bool] | None, frozenset[str]]:
         """What the dump says of the run's results, and of its fetches."""
         info = self._lineage.dump.run_info()
@@ -112,6 +119,8 @@ class Outcome:
         for node in graph.nodes.values():
             if _is_exit(node, self._lineage.roles):
                 waiting += self._bad_of(graph, self._sent(node))
+            elif node.op_type in self._lineage.roles.telling:
+                waiting += self._bad_of(graph, _compared(graph, node))
         done: set[str] = set()
         while waiting:
             tensor = waiting.pop()
@@ -269,6 +278,26 @@ def _readers(graph: Graph, name: str) -> Iterator[str]:
 
 def _is_read(graph: Graph, name: str) -> bool:
     return next(_readers(graph, name), None) is not None
+
+
+def _compared(graph: Graph, node: Node) -> Iterator[str]:
+    """The numbers of which a node tells the program something else: whether they are finite, say.
+
+    Only tensors of one element: of others the program asks something in order to mend it.
+    """
+    waiting, seen = [*node.inputs], set[str]()
+    while waiting:
+        name = waiting.pop()
+        maker = graph.nodes.get(node_name_of(name))
+        if maker is None or name in seen:
+            continue
+        seen.add(name)
+        if any(shape is None or math.prod(shape) != 1 for shape in output_shapes(maker.attributes)):
+            continue
+        if maker.attributes.get("T") == "bool":
+            waiting += maker.inputs
+        elif name not in node.inputs:
+            yield name
 
 
 def _is_exit(node: Node, roles: OpRoles) -> bool:

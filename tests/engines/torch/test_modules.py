@@ -19,6 +19,8 @@ SHAPES = [
 
 HEAD = """
 import random
+from collections import Counter, deque
+from types import SimpleNamespace
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -118,6 +120,28 @@ FOUND = {
         return torch.sqrt(y) + x""",
     "backward_of_a_parameter": """
         return x + (self.weight * (0.0 if STEP == 2 else 1.0)).sqrt()""",
+    "state": """
+        self.h = getattr(self, "h", torch.ones(8)) * (1e20 if STEP == 2 else 1.0)
+        self.h = self.h * (1e20 if STEP == 2 else 1.0)
+        return x * self.h""",
+    "kinds_of_state": """
+        if "plain" not in vars(self):
+            self.plain = torch.zeros(1)
+            self.queue, self.counter, self.array = deque(), Counter(), np.zeros(1)
+            self.random = [random.Random(0), np.random.default_rng(0), np.random.RandomState(0)]
+            self.generator, self.object = torch.Generator().manual_seed(0), SimpleNamespace(n=0)
+            self.nested = {"a": [SimpleNamespace(n=0)]}
+        self.plain.add_(1)
+        self.queue.append(1)
+        self.counter.update("a")
+        self.array += 1
+        self.object.n += 1
+        self.nested["a"][0].n += 1
+        numbers = [*(each.random() for each in self.random[:2]), self.random[2].rand()]
+        numbers.append(torch.rand(1, generator=self.generator).item())
+        held = self.plain, self.queue, self.counter, self.array, self.object, self.nested
+        self.calls = repr((held, numbers))
+        return torch.log(x * 0.0) if STEP == 2 else x""",
     "overflow": """
         return torch.exp(x * (1e4 if STEP == 2 else 1.0)) * 0.0 + x * self.weight""",
 }
@@ -197,6 +221,36 @@ def test_what_begins_in_a_module_is_found_there(inner, name, programs, tmp_path)
     assert "replayed op by op: Net" in done.out, done.out
     number = re.compile(r"run-end: training run #(\d+)")
     assert number.findall(done.out) == number.findall(exact.out)
+
+
+def test_what_a_module_keeps_and_does_not_return_was_not_there_before(programs, tmp_path):
+    path = tmp_path / "program.py"
+    inner = """
+        p = torch.softmax(x * (1e4 if STEP == 2 else 1.0), -1)
+        self.aux = (p * torch.log(p)).sum()
+        return p"""
+    tail = TAIL.replace("criterion(net(x), y)", "criterion(net(x), y) + net.inner.aux")
+    path.write_text(f"{HEAD}    def forward(self, x):{inner}\n{tail}")
+    done = watched(programs, path, name="origin_of_nonfinite", more=("run -f", "run_info"))
+    assert lines_left(done) == lines_left(programs.plain(path)), done.out + done.err
+    assert "it was computed in this run, by SumBackward0, where nothing was rec" in done.out
+    assert "a module keeps what is bad and doesn't return it. The next" in done.out
+    exact = watched(programs, path, level="ops", name="origin_of_nonfinite")
+    assert first_bad(exact) == "-inf inner/log:0"
+
+
+def test_a_gradient_that_is_sparse(programs, tmp_path):
+    path = tmp_path / "program.py"
+    head = HEAD.replace("nn.Linear(4, 8)", "nn.Embedding(9, 8, sparse=True)")
+    tail = TAIL.replace(
+        "torch.optim.Adam(net.parameters(), 1e-2)", "torch.optim.SGD(net.parameters(), 1e-2)"
+    )
+    tail = tail.replace("torch.randn(6, 4)", "torch.randint(0, 9, (6,))")
+    path.write_text(f"{head}    def forward(self, x):{FOUND['leaf']}\n{tail}")
+    done = watched(programs, path)
+    assert first_bad(done) == "-inf inner/log:0"
+    assert "the debugger failed" not in done.out + done.err
+    assert lines_left(done) == lines_left(programs.plain(path))
 
 
 def test_the_call_of_a_run_without_a_backward_pass(programs, left):
@@ -298,6 +352,12 @@ REFUSED = {
                 file.write("CALLED")
         return x * (float("nan") if STEP == 2 else 1.0)""",
         "it writes to",
+    ),
+    "iterator": (
+        """
+        factors = self.__dict__.setdefault("factors", iter([1.0] * 9))
+        return x * (float("nan") if STEP == 2 else next(factors))""",
+        "it keeps an iterator",
     ),
     "counting": (
         """

@@ -90,6 +90,14 @@ HARMFUL = {
     "into_a_buffer_at_once": ("self.state.sub_(1).log_(); return x", "log_"),
     "out_of_a_buffer": ("return x + self.rows[:3]", "add"),
     "number": ("y = (x.detach().sum() * 0 / 0).item(); return x", "div"),
+    "a_condition": (
+        "y = (x.detach() * 0).log().mean(); return x if torch.isfinite(y) else x * 2",
+        "log",
+    ),
+    "several_conditions": (
+        "y = x.detach().sum() * 0; y = y.log(); return x if y.isnan() or y.isinf() else x",
+        "log",
+    ),
     "in_a_list": ("self.seen = [x.detach()[0] / 0]; return x", "div"),
     "infinite_output": ("return (x + 100).exp()", "exp"),
     "where_keeps_it": ("return torch.where(x > 5, x, x.detach() / 0.0)", "div"),

@@ -14,6 +14,7 @@ from tfdbg_cli.dumps.dump import CannotRedo, NewValues, RunError
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import Locate, Profile, ProfileEntry, place_of
+from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.engines.base import Capture, SessionAdapter, SessionEngine, Watch, WrapSession
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.fitting import refuse_written, replaced
@@ -103,7 +104,7 @@ class NumpyAdapter(SessionAdapter):
         Nothing is copied: no kernel writes to an array that exists, and variables are replaced
         when they change.
         """
-        dump = MemoryDump(self.graph)
+        dump = MemoryDump(self.graph, run_info=RunInfo(engine=TRAITS.name))
         dump.redo = self._redo
         slots, clock = self._slots(watch), Clock()
 

@@ -14,6 +14,7 @@ from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dtypes import dtype_by_name
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.stacks import Stack
@@ -23,6 +24,7 @@ from tfdbg_cli.engines.onnx.inside import Inner, Insides
 from tfdbg_cli.engines.onnx.model import INITIALIZER, INPUT, Model
 from tfdbg_cli.engines.onnx.redo import redo_of
 from tfdbg_cli.engines.onnx.requests import Request
+from tfdbg_cli.engines.onnx.traits import TRAITS
 from tfdbg_cli.engines.onnx.twin import Twin
 from tfdbg_cli.engines.onnx.values import as_feed, as_value
 
@@ -74,7 +76,8 @@ class Record:
         model = self._model
         matcher = WatchMatcher(watch)
         feeds = {name: as_feed(value) for name, value in request.feeds.items()}
-        dump = MemoryDump(Graph(functools.partial(nodes_of, model, stack)))
+        graph = Graph(functools.partial(nodes_of, model, stack))
+        dump = MemoryDump(graph, run_info=RunInfo(engine=TRAITS.name))
         dump.redo = redo_of(model)
         found, notes = self._values(request, feeds, matcher, error)
         for name, value in outputs.items():

@@ -27,6 +27,7 @@ from tfdbg_cli.engines.jax.plans.shards import Shards
 from tfdbg_cli.engines.jax.plans.values import as_array, datum_of, distance, is_floating, size_of
 from tfdbg_cli.engines.jax.runs.calls import Call, Leaf
 from tfdbg_cli.engines.jax.runs.copies import array_like
+from tfdbg_cli.engines.jax.traits import TRAITS
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
 from tfdbg_cli.engines.kit.numbering import Numbering
@@ -72,7 +73,7 @@ class ReplayedRun:
         self._tensors: dict[int, tuple[str, Any]] = {}
         self._sharded: dict[str, Shards] = {}
         # Not by way of this: a cycle would keep arrays that the program has let go of.
-        self.dump = MemoryDump(lambda: Graph(nodes))
+        self.dump = MemoryDump(lambda: Graph(nodes), run_info=RunInfo(engine=TRAITS.name))
         self._ops: dict[str, Op] = {}
         self.dump.redo = redo_of(self._ops)
         self.inputs: dict[str, str] = {}
@@ -389,7 +390,7 @@ class ReplayLevel(CaptureLevel):
         if self.returned is not None:
             replayed.take_results(self.returned)
         if replayed.results or self.calls:
-            info = RunInfo()
+            info = RunInfo(engine=TRAITS.name)
             # What is in a dump many times, in loops, is followed from what the run was asked for.
             info.results = None if replayed.has_loops else replayed.results or None
             info.fetches = list(replayed.results) if replayed.has_loops else ()

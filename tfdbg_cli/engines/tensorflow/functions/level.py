@@ -15,6 +15,7 @@ from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import CannotRedo, NewValues
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.levels import CHECKED, FULL, ONLY_BAD, CaptureLevel
@@ -41,6 +42,7 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.replicas import is_replica
 from tfdbg_cli.engines.tensorflow.functions.slots import Slot, Slots, is_bad
 from tfdbg_cli.engines.tensorflow.functions.stepping.replacing import replace_results
+from tfdbg_cli.engines.tensorflow.functions.traits import TRAITS
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
 from tfdbg_cli.engines.tensorflow.functions.updates import handles_of, is_ordinary
 from tfdbg_cli.engines.tensorflow.functions.variables import (
@@ -110,7 +112,10 @@ class ValuesLevel(CaptureLevel):
         self._calls: Sequence[DescribedCall] = ()
 
     def _make_dump(self) -> MemoryDump:
-        dump = MemoryDump(lambda: Graph(self._described()[0]), make=lambda: self._described()[1])
+        info = RunInfo(engine=TRAITS.name)
+        dump = MemoryDump(
+            lambda: Graph(self._described()[0]), None, info, make=lambda: self._described()[1]
+        )
         dump.redo = redo_reads(dump, redo_of(self._definitions.get))
         return dump
 

@@ -18,7 +18,7 @@ from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import quiet
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, are_clean, largest_of
 from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
-from tfdbg_cli.engines.torch.values.access import is_readable
+from tfdbg_cli.engines.torch.values.access import Access, access
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
 __all__ = [
@@ -175,8 +175,11 @@ class Stale:
 
 
 def _bad_count(tensor: torch.Tensor) -> int:
-    """How many elements are nan or infinite; 0 on a device, which nobody waits for."""
-    if not tensor.is_cpu or not is_readable(tensor):
+    """How many elements are nan or infinite; 0 where the memory doesn't hold just the elements.
+
+    That is also on a device, which nobody waits for.
+    """
+    if access(tensor) is not Access.HOST:
         return 0
     with undisturbed():
         return int((~torch.isfinite(tensor)).sum())

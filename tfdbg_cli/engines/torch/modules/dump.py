@@ -24,6 +24,7 @@ from tfdbg_cli.engines.torch.modules.state import version_of
 from tfdbg_cli.engines.torch.names.scopes import Names, legal
 from tfdbg_cli.engines.torch.record.assembly import RunDump, device_name
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
+from tfdbg_cli.engines.torch.traits import TRAITS
 from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.arrays import describe
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
@@ -104,7 +105,7 @@ class ModulesDump(MemoryDump):
         self._fill()
         self._graph = Graph(self._nodes.values())
         self.suspects = frozenset(self._suspects)
-        self.set_run_info(RunInfo(results=self._results))
+        self.set_run_info(RunInfo(engine=TRAITS.name, results=self._results))
         self.absence = self._why_absent
         self.warnings += [text for part in self._parts for text in part.warnings]
 

@@ -330,7 +330,9 @@ class ModulesLevel(TorchLevel):
             self._backward = take(frame, None, None)
             is_one = isinstance(owner, torch.Tensor)
             losses = [owner] if is_one else [tensor for _, tensor in tensors_in("", owner)]
-            self._losses += map(self._outside.name_later, losses)
+            for loss in losses:
+                self._outside.ops.hand_over(loss)
+                self._losses.append(self._outside.name_later(loss))
             if self._open:  # nobody asks parameters when it is over
                 self._insides.will_be_partial()
             if not self._open and "backward" not in self._phases:
@@ -469,6 +471,7 @@ class ModulesLevel(TorchLevel):
         self._insides.look_at_averages()
         known = set(self._found)
         outside = self._outside.checked() if self._outside.ops.count else None
+        leaks = outside is not None and any(each.is_made_inside for each, _ in outside.bad())
         found = [item for item in self._checks.bad(outside) if item not in known]
         found = [item for item in found if self._words.key(*item) not in self._excused]
         self._found += found
@@ -479,6 +482,8 @@ class ModulesLevel(TorchLevel):
         self._outside.stop()
         try:
             self._search.look(found)
+            if leaks:
+                self._search.refusals.append("a module keeps what is bad and doesn't return it")
             self._found = [item for item in self._found if item[0] not in self._search.unread]
             self._outside.holder.settle()  # the update isn't seen
         finally:

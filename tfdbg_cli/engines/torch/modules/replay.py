@@ -37,7 +37,13 @@ from tfdbg_cli.engines.torch.around.surrounding import Around
 from tfdbg_cli.engines.torch.modes import function_modes
 from tfdbg_cli.engines.torch.modules.calls import Gradient, ModuleCall
 from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined
-from tfdbg_cli.engines.torch.modules.state import put_random, unchanged, under, version_of
+from tfdbg_cli.engines.torch.modules.state import (
+    has_iterator,
+    put_random,
+    unchanged,
+    under,
+    version_of,
+)
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import replaced, tensors_in
 from tfdbg_cli.engines.torch.private import default_device_mode, storage_key, without_hooks
@@ -190,6 +196,8 @@ class Replayer:
             raise ReplayRefusal("parameters were written to since")
         if call.module.training != call.trains:
             raise ReplayRefusal("it is in another mode now (train or eval)")
+        for part in filter(has_iterator, call.module.modules()):
+            raise ReplayRefusal("it keeps an iterator", (part,))
         others = [mode for mode in function_modes() if mode is not default_device_mode()]
         if call.is_watched or program_modes() or others:
             raise ReplayRefusal("a mode of the program would see it")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import random
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -19,6 +23,7 @@ __all__ = [
     "Circumstances",
     "Start",
     "circumstances",
+    "has_iterator",
     "keep_container",
     "keep_object",
     "keep_random",
@@ -33,7 +38,13 @@ __all__ = [
 _LARGEST_BUFFER = 1 << 20
 _MOST_ITEMS = 10_000
 _PLAIN = (bool, int, float, complex, str, bytes, tuple, type(None))
-_CONTAINERS = (list, dict, set)
+_CONTAINERS = (list, dict, set, deque)
+# What holds no state of its own, or is kept elsewhere.
+_NOT_KEPT = (torch.nn.Module, torch.Tensor, type, FunctionType, ModuleType)
+# How deep the objects are that are put back: an attribute, what it holds, what that holds.
+_DEPTH = 3
+# Larger arrays are data that nobody changes.
+_LARGEST_ARRAY = 1 << 26
 
 _Buffer = tuple[dict[str, Any], str, torch.Tensor, torch.Tensor]
 
@@ -130,11 +141,13 @@ class _Parts(NamedTuple):
         buffers: the dictionaries of each part.
         parameters: all of them.
         is_plain: every part is one of PyTorch's: none asks others for random numbers.
+        attributes: the dictionaries of the other parts.
     """
 
     buffers: list[dict[str, Any]]
     parameters: list[torch.Tensor]
     is_plain: bool
+    attributes: list[dict[str, Any]]
 
 
 _parts: weakref.WeakKeyDictionary[torch.nn.Module, _Parts] = weakref.WeakKeyDictionary()
@@ -144,10 +157,12 @@ def _parts_of(module: torch.nn.Module) -> _Parts:
     found = _parts.get(module)
     if found is None:
         inner = list(module.modules())
+        own = [each for each in inner if not type(each).__module__.startswith("torch.nn.modules.")]
         found = _parts[module] = _Parts(
             [buffers_of(part) for part in inner],
             list(module.parameters()),
-            all(type(part).__module__.startswith("torch.nn.modules.") for part in inner),
+            not own,
+            [vars(part) for part in own],
         )
     return found
 
@@ -166,6 +181,7 @@ class Start:
         self.writes = self.count_writes()
         self._buffers = _copied(parts.buffers, _LARGEST_BUFFER)
         self._put_random = None if parts.is_plain else _other_random()
+        self._attributes = [(each, each.copy()) for each in parts.attributes]
 
     def has_same_parameters(self) -> bool:
         """Whether no parameter was written to since."""
@@ -176,8 +192,10 @@ class Start:
         return sum(map(count_of, self.parameters))
 
     def restore(self) -> None:
-        """Buffers and random numbers are again what they were, as far as they are known."""
+        """Buffers, attributes and random numbers are again what they were, as far as known."""
         with undisturbed():
+            for attributes, before in self._attributes:
+                _put_attributes(attributes, before)
             _restore(self._buffers)
             if self._put_random is not None:
                 self._put_random()
@@ -212,13 +230,17 @@ def _restore(kept: list[_Buffer]) -> None:
 def unchanged(module: torch.nn.Module) -> Iterator[None]:
     """What the block changes of a module is put back at its end, random numbers as well.
 
-    That is buffers, and plain attributes and containers of all its parts.
+    That is buffers, tensors that are attributes, and what the attributes of all its parts hold.
     """
     with undisturbed():
         put_randoms = keep_random()
         inner = list(module.modules())
-        put_back = [keep_object(part) for part in inner]
-        buffers = _copied([buffers_of(part) for part in inner], None)
+        put_back = [keep_object(part, _DEPTH) for part in inner]
+        tensors = [
+            {name: each for name, each in vars(part).items() if isinstance(each, torch.Tensor)}
+            for part in inner
+        ]
+        buffers = _copied([*(buffers_of(part) for part in inner), *tensors], None)
     torch.clear_autocast_cache()
     try:
         yield
@@ -242,37 +264,94 @@ def keep_random() -> Callable[[], None]:
     return restore
 
 
-def keep_object(thing: Any) -> Callable[[], None]:
-    """Remember the attributes of an object, with the items of those; returns the way back."""
+def keep_object(thing: Any, depth: int = 0) -> Callable[[], None]:
+    """Remember the attributes of an object, with the items of those; returns the way back.
+
+    Args:
+        thing: the object.
+        depth: that of what they hold that is remembered as well: objects, numbers of NumPy,
+            generators of random numbers.
+    """
     attributes = thing.__dict__
     before = dict(attributes)
-    inside = [keep_container(item) for item in before.values() if type(item) in _CONTAINERS]
+    inside = list(_kept_inside(before.values(), depth))
 
     def restore() -> None:
-        for name in attributes.keys() - before.keys():
-            del attributes[name]
-        for name, value in before.items():
-            if attributes.get(name, before) is not value:
-                attributes[name] = value
+        _put_attributes(attributes, before)
         for put_back in inside:
             put_back()
 
     return restore
 
 
-def keep_container(thing: Any) -> Callable[[], None]:
-    """Remember the items of a list, a dictionary or a set; returns the way back."""
+def _put_attributes(attributes: dict[str, Any], before: Mapping[str, Any]) -> None:
+    for name in attributes.keys() - before.keys():
+        del attributes[name]
+    for name, value in before.items():
+        if attributes.get(name, before) is not value:
+            attributes[name] = value
+
+
+def keep_container(thing: Any, depth: int = 0) -> Callable[[], None]:
+    """Remember the items of a container; returns the way back."""
     if len(thing) > _MOST_ITEMS:
         return lambda: None
-    items = thing.copy()
+    # Not what a class of the program's makes of these.
+    kind: Any = next(each for each in _CONTAINERS if isinstance(thing, each))
+    items = dict.copy(thing) if kind is dict else set(thing) if kind is set else list(thing)
+    inside = list(_kept_inside(items.values() if isinstance(items, dict) else items, depth))
 
     def restore() -> None:
-        if _same_items(thing, items):
-            return
-        thing.clear()
-        (thing.extend if isinstance(thing, list) else thing.update)(items)
+        if not _same_items(thing, items):
+            kind.clear(thing)
+            (kind.update if kind in (dict, set) else kind.extend)(thing, items)
+        for put_back in inside:
+            put_back()
 
     return restore
+
+
+def _kept_inside(values: Iterable[Any], depth: int) -> Iterator[Callable[[], None]]:
+    """The ways back of what some values hold."""
+    for value in values:
+        if type(value) in _PLAIN or isinstance(value, _NOT_KEPT):
+            continue
+        if type(value) in _CONTAINERS or (depth and isinstance(value, _CONTAINERS)):
+            yield keep_container(value, max(depth - 1, 0))
+        elif depth and (put_back := _kept_state(value)) is not None:
+            yield put_back
+        elif depth and hasattr(value, "__dict__"):
+            yield keep_object(value, depth - 1)
+
+
+def _kept_state(thing: Any) -> Callable[[], None] | None:
+    """The way back of what has a state that it tells; ``None``: it tells none."""
+    np = sys.modules.get("numpy")
+    if isinstance(thing, torch.Generator):
+        return functools.partial(thing.set_state, thing.get_state())
+    if isinstance(thing, random.Random):
+        return functools.partial(thing.setstate, thing.getstate())
+    if np is None:
+        return None
+    if isinstance(thing, np.random.RandomState):
+        return functools.partial(thing.set_state, thing.get_state())
+    if isinstance(thing, np.random.Generator):
+        return functools.partial(setattr, thing.bit_generator, "state", thing.bit_generator.state)
+    is_array = isinstance(thing, np.ndarray) and thing.nbytes <= _LARGEST_ARRAY
+    if is_array and thing.flags.writeable:
+        return functools.partial(np.copyto, thing, thing.copy())
+    return None
+
+
+def has_iterator(module: torch.nn.Module) -> bool:
+    """Whether an attribute, or what one holds, is an iterator: nobody can put it back."""
+    held = vars(module).values()
+    inside = (each for value in held if isinstance(value, list | tuple) for each in value)
+    maps = (each for value in held if isinstance(value, dict) for each in value.values())
+    return any(
+        type(each) not in _PLAIN and isinstance(each, Iterator)
+        for each in itertools.chain(held, inside, maps)
+    )
 
 
 def _same_items(one: Any, other: Any) -> bool:
@@ -280,6 +359,6 @@ def _same_items(one: Any, other: Any) -> bool:
         return False
     if isinstance(one, Mapping):
         return all(key in other and other[key] is value for key, value in one.items())
-    if isinstance(one, list):
+    if isinstance(one, list | deque):
         return all(item is kept for item, kept in zip(one, other, strict=True))
     return {id(item) for item in one} == {id(item) for item in other}

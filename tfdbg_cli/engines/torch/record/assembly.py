@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.node_words import CHECKED, MADE_BY, OUTPUT_SHAPES
+from tfdbg_cli.common.node_words import CHECKED, MADE_BY, MADE_INSIDE, OUTPUT_SHAPES
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -250,6 +250,7 @@ def _attribute_items(record: OpRecord) -> Iterator[tuple[str, str]]:
         given = outputs[0].reference()
         made_by = given.grad_fn if given is not None else None
         yield MADE_BY, made_by.name() if made_by is not None else ""
+        yield MADE_INSIDE, "true" if record.is_made_inside else ""
     if facts is not None:
         yield "_aten", facts.overload
         yield "_phase", record.phase

@@ -229,6 +229,7 @@ class OpRecord:
     error = ""
     aliases: list[tuple[int, str]] | None = None
     is_adopted = True
+    is_made_inside = False
 
     def __init__(
         self, index: int, op_type: str, facts: OpFacts | None, inputs: Sequence[OpOutput]

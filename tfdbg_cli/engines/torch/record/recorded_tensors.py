@@ -19,7 +19,7 @@ from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.names.contexts import Contexts, ThreadState
 from tfdbg_cli.engines.torch.names.leaves import Leaves
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names
-from tfdbg_cli.engines.torch.private import storage_key
+from tfdbg_cli.engines.torch.private import NO_SEQUENCE, next_sequence, sequence_of, storage_key
 from tfdbg_cli.engines.torch.record.describing import Describer
 from tfdbg_cli.engines.torch.record.holding import Holder
 from tfdbg_cli.engines.torch.record.op_record import JUDGED, NOT_JUDGED, OpOutput, OpRecord
@@ -78,6 +78,7 @@ class RecordedTensors:
         self._unnamed = itertools.count()
         # Records with a lower index are from before the run.
         self._begins_at = 0
+        self._first_sequence = NO_SEQUENCE
         self._is_ahead = False
         self._is_over = False
         self.given: list[OpRecord] = []
@@ -268,7 +269,11 @@ class RecordedTensors:
     def _unknown_leaf(self, tensor: torch.Tensor, frame: FrameType | None) -> OpOutput:
         """The record of a tensor that belongs to nothing that has names."""
         name = self._leaves.variable(tensor, frame) or f"tensor_{next(self._unnamed)}"
-        return self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
+        output = self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
+        if tensor.grad_fn is not None:
+            number = sequence_of(tensor.grad_fn)
+            output.record.is_made_inside = self._first_sequence <= number < next_sequence()
+        return output
 
     def _known_leaf(
         self, state: ThreadState, tensor: torch.Tensor
@@ -327,6 +332,7 @@ class RecordedTensors:
     def look_ahead(self) -> None:
         """No run has begun: of what is recorded now only the latest part is kept."""
         self._is_ahead = True
+        self._first_sequence = NO_SEQUENCE
 
     def _is_too_much(self) -> bool:
         return len(self.raw) > _MOST_AHEAD or self.holder.held_bytes > _MOST_BYTES_AHEAD
@@ -347,6 +353,7 @@ class RecordedTensors:
         for record in self.raw:
             record.is_adopted = False
         self._begins_at = next(self._indices)
+        self._first_sequence = next_sequence()
         self._unnamed = itertools.count()
         self._describer.begin_run()
 

@@ -52,6 +52,7 @@ from tfdbg_cli.engines.torch.record.op_record import (
 )
 from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
 from tfdbg_cli.engines.torch.record.quick_ops import QuickOps
+from tfdbg_cli.engines.torch.traits import TRAITS
 
 __all__ = ["RunRecorder"]
 
@@ -433,7 +434,7 @@ class RunRecorder(TorchLevel):
             ops.finish()
         troubles = [*self._notes, *ops.troubles]
         dump = assemble(ops.records, self.holder, self._epoch, troubles, has_views=self._has_views)
-        dump.set_run_info(RunInfo(results=ops.results()))
+        dump.set_run_info(RunInfo(engine=TRAITS.name, results=ops.results()))
         return dump
 
 

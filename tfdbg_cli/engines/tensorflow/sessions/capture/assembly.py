@@ -13,10 +13,12 @@ from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.dumps.dump import Datum, Redo
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name
 from tfdbg_cli.engines.tensorflow.sessions.bodies.rewrites import Rewrites
 from tfdbg_cli.engines.tensorflow.sessions.capture.plan import CapturePlan, PlannedTensor
 from tfdbg_cli.engines.tensorflow.sessions.capture.spool import SeenValue
+from tfdbg_cli.engines.tensorflow.sessions.traits import TRAITS
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
 from tfdbg_cli.engines.tensorflow.shared.graph import GraphView
 from tfdbg_cli.engines.tensorflow.shared.values import apart, owned, plain
@@ -93,7 +95,7 @@ class Assembly:
         def make() -> Iterator[Datum]:
             return self._data(entries, values or self._own(extra), watched)
 
-        dump = MemoryDump(self._graph, make=make)
+        dump = MemoryDump(self._graph, run_info=RunInfo(engine=TRAITS.name), make=make)
         dump.redo = self.redo
         dump.absence = self._absence
         try:
