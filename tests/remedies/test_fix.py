@@ -231,6 +231,75 @@ def test_a_bad_row_of_the_batch_is_left_out(tmp_path: Path, engine: str) -> None
     assert np.isnan(Fixed.numbers(done.stdout)[2][1])
 
 
+# Numbers that are other ones with a remedy, and aren't the loss.
+NO_LOSS = {
+    "what a metric has added up": (
+        "tensorflow",
+        """
+        import numpy as np
+        import tensorflow as tf
+        def nll(y, p):
+            return -tf.reduce_sum(y * tf.math.log(p), -1)
+        tf.keras.utils.set_random_seed(0)
+        layers = [tf.keras.layers.Input((3,)), tf.keras.layers.Dense(3, activation="softmax")]
+        model = tf.keras.Sequential(layers)
+        model.compile("sgd", nll, run_eagerly=True)
+        x = np.random.RandomState(0).rand(12, 3).astype("f")
+        x[9] *= 500
+        y = np.eye(3, dtype="f")[np.arange(12) % 3]
+        model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
+        """,
+    ),
+    "an update": (
+        "tensorflow",
+        """
+        import tensorflow as tf
+        w, total = tf.Variable([[1.0], [2.0]]), tf.Variable(0.0)
+        @tf.function
+        def train(x, step):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((x @ w) ** 2)
+            rate = 0.01 / (1.0 - step / 3.0)
+            w.assign_sub(rate * tape.gradient(loss, w))
+            total.assign_add(loss * 4.0)
+        for step in range(4):
+            train(tf.ones((4, 2)), tf.constant(float(step)))
+        """,
+    ),
+    "results without gradients": (
+        "jax",
+        """
+        import jax
+        import jax.numpy as jnp
+        jax.jit(lambda x: (x.max(), jnp.log(x).sum()))(jnp.zeros(3))
+        """,
+    ),
+    "one of several results": (
+        "jax",
+        """
+        import jax
+        import jax.numpy as jnp
+        def loss_of(w):
+            y = jnp.log(w)
+            return y.mean(), y.max()
+        jax.jit(jax.value_and_grad(loss_of, has_aux=True))(jnp.zeros(3))
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=needs(engine)) for name, (engine, _) in NO_LOSS.items()]
+)
+def test_another_number_isn_t_called_the_loss(tmp_path: Path, name: str) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(NO_LOSS[name][1]))
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix --json", "train.py")
+    tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
+    assert tried and tried[0]["then"].startswith("clean"), done.stdout
+    assert {each["loss"] for each in tried} == {None}, tried
+    assert not any("the loss" in each["then"] for each in tried), tried
+
+
 @pytest.mark.parametrize(
     ("program", "change"),
     [
