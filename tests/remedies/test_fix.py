@@ -300,6 +300,35 @@ def test_another_number_isn_t_called_the_loss(tmp_path: Path, name: str) -> None
     assert not any("the loss" in each["then"] for each in tried), tried
 
 
+# A derivative of the program's own reads what the changed op reads; it stays as it is.
+OWN_DERIVATIVE = """
+    import jax
+    import jax.numpy as jnp
+    @jax.custom_jvp
+    def safe(x):
+        return jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), -100.0)
+    @safe.defjvp
+    def _(given, tangents):
+        (x,), (dx,) = given, tangents
+        return safe(x), dx / x
+    @jax.jit
+    def step(w):
+        return jax.value_and_grad(lambda p: jnp.log(p).sum() + safe(p).sum())(w)
+    print(*step(jnp.array([1.0, 0.0])))
+"""
+
+
+@needs("jax")[0]
+def test_a_derivative_of_the_program_s_own_isn_t_changed(tmp_path: Path) -> None:
+    text = textwrap.dedent(OWN_DERIVATIVE)
+    (tmp_path / "train.py").write_text(text)
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix --json", "train.py")
+    tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
+    assert [each["clean"] for each in tried] == [False] * len(tried) != [], tried
+    (tmp_path / "train.py").write_text(text.replace("jnp.log(p)", "jnp.log(p.clip(1e-12))"))
+    assert "inf" in python_in(tmp_path, "train.py").stdout
+
+
 @pytest.mark.parametrize(
     ("program", "change"),
     [

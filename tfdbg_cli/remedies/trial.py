@@ -305,7 +305,8 @@ class Trial:
         """Whether an op is part of the gradient of another one.
 
         JAX and TensorFlow 2 don't tell of which op. It reads what that was given, and is of the
-        same line (JAX), or computes what its derivative is.
+        same line, or computes what its derivative is. JAX gives gradients the lines of their
+        forward ops: what is of another one there is the derivative of something else.
         """
         told = forward_node(self._graph, node)
         if told is not None or node.attributes.get(PHASE) != BACKWARD:
@@ -313,11 +314,13 @@ class Trial:
         forward = self._graph.nodes[of]
         if {*forward.inputs, f"{of}:0"}.isdisjoint(node.inputs):
             return False
-        roles = self._lineage.roles
-        if roles.computes(node.op_type) in _DERIVED.get(roles.computes(forward.op_type), ()):
+        roles, place = self._lineage.roles, _place(forward)
+        if _place(node) == place:
             return True
-        one, other = (own_frame(each.frames or ()) for each in (node, forward))
-        return (one and one[:2]) == (other and other[:2])
+        is_derived = roles.computes(node.op_type) in _DERIVED.get(
+            roles.computes(forward.op_type), ()
+        )
+        return is_derived and place not in self._lineage.once(_gradient_places)
 
     def _take_back(self, node: Node, change: Change, names: Sequence[str]) -> None:
         """An op of a gradient that isn't computed any more: what came back to it is kept."""
@@ -520,6 +523,17 @@ class Trial:
 
     def _is_update(self, name: str) -> bool:
         return later_phase(self._graph.nodes, name) == "optimizer"
+
+
+def _place(node: Node) -> tuple[str, int] | None:
+    frame = own_frame(node.frames or ())
+    return (frame.file, frame.line) if frame is not None else None
+
+
+def _gradient_places(lineage: TensorLineage) -> set[tuple[str, int] | None]:
+    """The lines of all gradients."""
+    nodes = lineage.graph.nodes.values() if lineage.graph is not None else ()
+    return {_place(each) for each in nodes if each.attributes.get(PHASE) == BACKWARD}
 
 
 def _same(one: Any, other: Any) -> bool:
