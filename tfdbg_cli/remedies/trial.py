@@ -313,7 +313,7 @@ class Trial:
         told, forward = forward_node(self._graph, node), self._graph.nodes[of]
         if told is not None or node.attributes.get(PHASE) != BACKWARD:
             is_own = told is not None and told.name == of
-            return is_own or (self._is_of_quotient(node, forward) and self._is_kept(node, forward))
+            return is_own or (self._is_factor(node, forward) and self._is_kept(node, forward))
         if {*forward.inputs, f"{of}:0"}.isdisjoint(node.inputs):
             return False
         roles, place = self._lineage.roles, _place(forward)
@@ -324,8 +324,13 @@ class Trial:
         )
         return is_derived and place not in self._lineage.once(_gradient_places)
 
-    def _is_of_quotient(self, node: Node, forward: Node) -> bool:
-        """Whether a node is 1 / y^2 of the divisor of a quotient."""
+    def _is_factor(self, node: Node, forward: Node) -> bool:
+        """Whether a node can only be of an op's derivative: of what it is given and has made.
+
+        Or it is 1 / y^2 of the divisor of a quotient.
+        """
+        if f"{forward.name}:0" in node.inputs and not {*forward.inputs}.isdisjoint(node.inputs):
+            return True
         computes = self._lineage.roles.computes
         kinds = computes(forward.op_type), computes(node.op_type), number_of(node, "y")
         return kinds == ("div", "pow", -2) and [*node.inputs] == [*forward.inputs[1:]]
@@ -335,9 +340,16 @@ class Trial:
 
         JAX computes in the forward pass what a derivative is multiplied with.
         """
-        edges = self._graph.recipients(node.name, control=False)
-        is_kept = bool(edges) and not any(self._is_known_before(each.node) for each in edges)
-        return is_kept and self._is_known_before(node.name) and _place(node) == _place(forward)
+        waiting, place = [node], _place(forward)
+        for each in waiting:  # it grows
+            if each is not node and not self._is_known_before(each.name):
+                continue
+            edges = self._graph.recipients(each.name, control=False)
+            if _place(each) != place or not edges:
+                return False
+            found = (self._graph.nodes[edge.node] for edge in edges)
+            waiting += [reader for reader in found if reader not in waiting]
+        return self._is_known_before(node.name)
 
     def _reads_doubtful(self, node: Node) -> bool:
         """Whether a gradient reads what is as bad as in the run, though it may be of a changed op.
