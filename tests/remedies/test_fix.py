@@ -359,6 +359,15 @@ def test_what_the_forward_pass_computes_for_a_gradient_is_changed_along(
     assert "nan" not in python_in(tmp_path, "train.py").stdout
 
 
+@needs("tensorflow")[0]
+def test_a_remedy_that_writes_huge_numbers_comes_later_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(NO_LOSS["an update"][1]))
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix --json", "train.py")
+    tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
+    assert not any("writes" in each["then"] for each in tried[:1]), tried
+    assert re.search("clean to the .*, but writes up to [1-9.]+e", tried[-1]["then"]), tried
+
+
 @pytest.mark.parametrize(
     ("program", "change"),
     [

@@ -22,8 +22,8 @@ from tfdbg_cli.dumps.sources import Frame, own_frame
 from tfdbg_cli.filters.cause_ops import forward_node
 from tfdbg_cli.filters.cause_patterns import later_phase
 from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.forward import ForwardPass
 from tfdbg_cli.filters.lineage import TensorLineage
-from tfdbg_cli.precision.forward import ForwardPass
 from tfdbg_cli.remedies.candidates import candidates
 from tfdbg_cli.remedies.edits import Edit, edited, merged
 from tfdbg_cli.remedies.situation import Candidate, Situation
@@ -36,6 +36,8 @@ _POLES = ("sqrt", "rsqrt", "pow")
 # Seconds of the processor for all remedies where nobody has asked for them; on a busy machine they
 # take longer by the clock.
 _AT_A_STOP, _BY_THE_CLOCK = 0.3, 10
+# A larger number that is written to a variable is told: it is finite, and ruins a model as well.
+_WILD = 1e6
 # Further behind the source of a batch nobody looks.
 _MOST_BEHIND = 20
 # Of stops: several parts of a screen, and a report, tell the same.
@@ -58,6 +60,7 @@ class TriedRemedy:
         largest: the largest difference of those.
         frame: the program's line; ``None``: it isn't known.
         edit: of that line; ``None``: it can't be written by a rule.
+        is_wild: what is written to variables is so large that it hardly helps.
     """
 
     candidate: Candidate
@@ -70,6 +73,7 @@ class TriedRemedy:
     largest: float
     frame: Frame | None
     edit: Edit | None
+    is_wild: bool
 
     @property
     def text(self) -> str:
@@ -187,7 +191,8 @@ def _tried(dump: Dump, begin: Datum, is_late: Callable[[], bool]) -> list[TriedR
         (info.tracks if info is not None else None) or {},
     )
     found = (_try(lineage, trial, situation, each) for each in candidates(situation))
-    return sorted(filter(None, found), key=lambda each: (not each.is_clean, not each.helps))
+    order = [*filter(None, found)]
+    return sorted(order, key=lambda each: (not each.is_clean, not each.helps, each.is_wild))
 
 
 def _behind(lineage: TensorLineage, node: Node) -> Iterator[Node]:
@@ -231,17 +236,21 @@ def _try(
     is_whole = not outcome.unknown or (bool(end) and is_later)
     is_whole = is_whole or _is_up_to_update(nodes, outcome)
     is_whole = is_whole or all(_ends_well(lineage, name) for name in outcome.left)
+    written = _largest_written(lineage, outcome) if helps else 0.0
+    is_wild = written > _WILD
+    then = _then(lineage, node, outcome, end, is_loss=loss is not None)
     return TriedRemedy(
         candidate,
         outcome,
         helps,
         helps and is_whole,
-        _then(lineage, node, outcome, end, is_loss=loss is not None),
+        f"{then}, but writes up to {written:.2g}" if is_wild else then,
         loss,
         changed,
         largest,
         frame,
         _edit(dump, node, situation, candidate, frame),
+        is_wild,
     )
 
 
@@ -384,6 +393,19 @@ def _writes(lineage: TensorLineage, name: str) -> bool:
     """Whether a node writes to a variable."""
     node = lineage.graph.nodes.get(name) if lineage.graph is not None else None
     return node is not None and lineage.roles.writing.match(node.op_type) is not None
+
+
+def _largest_written(lineage: TensorLineage, outcome: Outcome) -> float:
+    """The largest magnitude among what would be written to variables, or added to them."""
+    nodes = lineage.graph.nodes if lineage.graph is not None else {}
+    written = (
+        outcome.values[each]
+        for name in outcome.left
+        if _writes(lineage, name)
+        for each in nodes[name].inputs
+        if each in outcome.values and outcome.values[each].dtype.kind in "fV"
+    )
+    return max((float(np.abs(x.astype(np.float64)).max(initial=0)) for x in written), default=0.0)
 
 
 def written_variables(dump: Dump, outcome: Outcome) -> list[str]:
