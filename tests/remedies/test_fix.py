@@ -231,6 +231,143 @@ def test_a_bad_row_of_the_batch_is_left_out(tmp_path: Path, engine: str) -> None
     assert np.isnan(Fixed.numbers(done.stdout)[2][1])
 
 
+# Numbers that are other ones with a remedy, and aren't the loss.
+NO_LOSS = {
+    "what a metric has added up": (
+        "tensorflow",
+        """
+        import numpy as np
+        import tensorflow as tf
+        def nll(y, p):
+            return -tf.reduce_sum(y * tf.math.log(p), -1)
+        tf.keras.utils.set_random_seed(0)
+        layers = [tf.keras.layers.Input((3,)), tf.keras.layers.Dense(3, activation="softmax")]
+        model = tf.keras.Sequential(layers)
+        model.compile("sgd", nll, run_eagerly=True)
+        x = np.random.RandomState(0).rand(12, 3).astype("f")
+        x[9] *= 500
+        y = np.eye(3, dtype="f")[np.arange(12) % 3]
+        model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
+        """,
+    ),
+    "an update": (
+        "tensorflow",
+        """
+        import tensorflow as tf
+        w, total = tf.Variable([[1.0], [2.0]]), tf.Variable(0.0)
+        @tf.function
+        def train(x, step):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((x @ w) ** 2)
+            rate = 0.01 / (1.0 - step / 3.0)
+            w.assign_sub(rate * tape.gradient(loss, w))
+            total.assign_add(loss * 4.0)
+        for step in range(4):
+            train(tf.ones((4, 2)), tf.constant(float(step)))
+        """,
+    ),
+    "results without gradients": (
+        "jax",
+        """
+        import jax
+        import jax.numpy as jnp
+        jax.jit(lambda x: (x.max(), jnp.log(x).sum()))(jnp.zeros(3))
+        """,
+    ),
+    "one of several results": (
+        "jax",
+        """
+        import jax
+        import jax.numpy as jnp
+        def loss_of(w):
+            y = jnp.log(w)
+            return y.mean(), y.max()
+        jax.jit(jax.value_and_grad(loss_of, has_aux=True))(jnp.zeros(3))
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=needs(engine)) for name, (engine, _) in NO_LOSS.items()]
+)
+def test_another_number_isn_t_called_the_loss(tmp_path: Path, name: str) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(NO_LOSS[name][1]))
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix --json", "train.py")
+    tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
+    assert tried and tried[0]["then"].startswith("clean"), done.stdout
+    assert {each["loss"] for each in tried} == {None}, tried
+    assert not any("the loss" in each["then"] for each in tried), tried
+
+
+# A derivative of the program's own reads what the changed op reads; it stays as it is.
+OWN_DERIVATIVE = """
+    import jax
+    import jax.numpy as jnp
+    @jax.custom_jvp
+    def safe(x):
+        return jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), -100.0)
+    @safe.defjvp
+    def _(given, tangents):
+        (x,), (dx,) = given, tangents
+        return safe(x), dx / x
+    @jax.jit
+    def step(w):
+        return jax.value_and_grad(lambda p: jnp.log(p).sum() + safe(p).sum())(w)
+    print(*step(jnp.array([1.0, 0.0])))
+"""
+
+
+@needs("jax")[0]
+def test_a_derivative_of_the_program_s_own_isn_t_changed(tmp_path: Path) -> None:
+    text = textwrap.dedent(OWN_DERIVATIVE)
+    (tmp_path / "train.py").write_text(text)
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix --json", "train.py")
+    tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
+    assert [each["clean"] for each in tried] == [False] * len(tried) != [], tried
+    (tmp_path / "train.py").write_text(text.replace("jnp.log(p)", "jnp.log(p.clip(1e-12))"))
+    assert "inf" in python_in(tmp_path, "train.py").stdout
+
+
+# JAX computes 1 / x^2, and rsqrt(x) / x, for the gradient in the forward pass.
+FACTORS = {
+    "jnp.sin(x) / x": "jnp.sin(x) / (x + 1e-12)",
+    "jax.lax.rsqrt(x)": "jax.lax.rsqrt(x + 1e-12)",
+}
+FACTOR = """
+    import jax
+    import jax.numpy as jnp
+    @jax.jit
+    def step(x):
+        return jax.grad(lambda x: jnp.where(x == 0, 1.0, EXPRESSION).sum())(x)
+    print(*step(jnp.array([0.5, 0.0])).tolist())
+"""
+
+
+@pytest.mark.parametrize("text", FACTORS)
+@needs("jax")[0]
+def test_what_the_forward_pass_computes_for_a_gradient_is_changed_along(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(FACTOR).replace("EXPRESSION", text))
+    options = ["--batch", "-c", "run -f", "-c", "fix --json", "-c", "fix 1 --apply 1.patch"]
+    done = debugger_in(tmp_path, *options, "train.py")
+    tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
+    assert tried[0]["change"] == FACTORS[text]
+    assert tried[0]["clean"], tried
+    subprocess.run(["git", "apply", "-p1", "1.patch"], cwd=tmp_path, check=True)
+    assert "nan" not in python_in(tmp_path, "train.py").stdout
+
+
+@needs("tensorflow")[0]
+def test_a_remedy_that_writes_huge_numbers_comes_later_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(NO_LOSS["an update"][1]))
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix --json", "train.py")
+    tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
+    assert not any("writes" in each["then"] for each in tried[:1]), tried
+    assert re.search("clean to the .*, but writes up to [1-9.]+e", tried[-1]["then"]), tried
+
+
 @pytest.mark.parametrize(
     ("program", "change"),
     [

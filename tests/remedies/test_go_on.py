@@ -17,7 +17,7 @@ PROGRAMS = {
         from tfdbg_cli.engines import numpy as tf
         x = tf.placeholder(tf.float32, [3], name="x")
         y = tf.log(tf.multiply(x, x))
-        loss = tf.reduce_mean(y)
+        loss = tf.reduce_mean(y, name="loss")
         with tf.Session() as session:
             for step in range(4):
                 given = np.array([1, 2, 0 if step == 2 else 3], np.float32)
@@ -289,7 +289,7 @@ def test_a_remedy_has_to_be_chosen_and_to_help(tmp_path: Path) -> None:
 
 
 def test_what_stays_bad_is_told(tmp_path: Path) -> None:
-    text = dedent(PROGRAMS["numpy"]).replace("reduce_mean(y)", "reduce_mean(tf.log(x))")
+    text = dedent(PROGRAMS["numpy"]).replace("reduce_mean(y,", "reduce_mean(tf.log(x),")
     (tmp_path / "train.py").write_text(text)
     done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix 1 --go", "train.py")
     assert re.search(r"with the change\. Still bad, from elsewhere: \S+\.", done.stdout), done

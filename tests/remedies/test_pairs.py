@@ -178,7 +178,10 @@ def test_the_maximum_is_subtracted_from_a_softmax_by_hand(engine: str, tmp_path:
     subprocess.run(["git", "apply", "-p1", "one.patch"], cwd=tmp_path, check=True)
     after = _rows(python_in(tmp_path, "train.py").stdout)
     assert np.isfinite(after).all()
-    assert np.isclose(tried[0]["loss"], after[1][1:], rtol=1e-4).any()
+    if engine == "torch":
+        assert np.isclose(tried[0]["loss"], after[1][2], rtol=1e-4)
+    else:  # without gradients nobody knows which of the numbers is the loss
+        assert tried[0]["loss"] is None
     assert "max" in tried[0]["change"]
 
 

@@ -67,7 +67,7 @@ def test_a_gradient_that_leaves_float16_outside_of_modules(tmp_path: Path) -> No
     out = debugger_in(tmp_path, "--batch", *flags, "train.py").stdout
     assert "[ToCopyBackward0]" in out
     assert "Why:   float16 overflows at" in out
-    assert "Tried: a loss scale of 65536 in place of 1048576: clean to the loss" in out
+    assert "Tried: a loss scale of 65536 in place of 1048576: clean to the end of the forw" in out
 
 
 @pytest.mark.parametrize("name", STEPS)

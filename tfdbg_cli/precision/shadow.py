@@ -17,8 +17,8 @@ from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.dump import CannotRedo, Dump
 from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.filters.forward import ForwardPass
 from tfdbg_cli.filters.lineage import TensorLineage, holds_others
-from tfdbg_cli.precision.forward import ForwardPass
 from tfdbg_cli.precision.target import Target
 from tfdbg_cli.remedies.trial import Trial
 from tfdbg_cli.tensors.numeric import dtype_kind

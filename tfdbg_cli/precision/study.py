@@ -13,7 +13,7 @@ from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.common.interpreter.unwarned import unwarned
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.sources import Frame, own_frame
-from tfdbg_cli.precision.forward import ForwardPass
+from tfdbg_cli.filters.forward import ForwardPass
 from tfdbg_cli.precision.ranges import Range
 from tfdbg_cli.precision.shadow import NarrowRun, Shadow
 from tfdbg_cli.precision.target import Target

@@ -12,7 +12,7 @@ from tfdbg_cli.dumps.dump import HANDLES, CannotRedo, Datum, Dump, variable_befo
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.cause_ops import forward_node
-from tfdbg_cli.filters.cause_patterns import later_phase
+from tfdbg_cli.filters.cause_patterns import later_phase, number_of
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.remedies.wide import WideOps
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite
@@ -220,6 +220,8 @@ class Trial:
                 given = start.give(list(given))
             elif forward is not None and not forward.is_exact:
                 given = self._as_forward(forward, names, given)
+            if not start and self._reads_doubtful(node):
+                raise CannotRedo(_NOT_APART)
             made = self._made(node)
             if start is not None and start.replace is not None:
                 found: Sequence[Any] | None = start.replace(list(before))
@@ -305,19 +307,63 @@ class Trial:
         """Whether an op is part of the gradient of another one.
 
         JAX and TensorFlow 2 don't tell of which op. It reads what that was given, and is of the
-        same line (JAX), or computes what its derivative is.
+        same line, or computes what its derivative is. JAX gives gradients the lines of their
+        forward ops: what is of another one there is the derivative of something else.
         """
-        told = forward_node(self._graph, node)
+        told, forward = forward_node(self._graph, node), self._graph.nodes[of]
         if told is not None or node.attributes.get(PHASE) != BACKWARD:
-            return told is not None and told.name == of
-        forward = self._graph.nodes[of]
+            is_own = told is not None and told.name == of
+            return is_own or (self._is_factor(node, forward) and self._is_kept(node, forward))
         if {*forward.inputs, f"{of}:0"}.isdisjoint(node.inputs):
             return False
-        roles = self._lineage.roles
-        if roles.computes(node.op_type) in _DERIVED.get(roles.computes(forward.op_type), ()):
+        roles, place = self._lineage.roles, _place(forward)
+        if _place(node) == place:
             return True
-        one, other = (own_frame(each.frames or ()) for each in (node, forward))
-        return (one and one[:2]) == (other and other[:2])
+        is_derived = roles.computes(node.op_type) in _DERIVED.get(
+            roles.computes(forward.op_type), ()
+        )
+        return is_derived and place not in self._lineage.once(_gradient_places)
+
+    def _is_factor(self, node: Node, forward: Node) -> bool:
+        """Whether a node can only be of an op's derivative: of what it is given and has made.
+
+        Or it is 1 / y^2 of the divisor of a quotient.
+        """
+        if f"{forward.name}:0" in node.inputs and not {*forward.inputs}.isdisjoint(node.inputs):
+            return True
+        computes = self._lineage.roles.computes
+        kinds = computes(forward.op_type), computes(node.op_type), number_of(node, "y")
+        return kinds == ("div", "pow", -2) and [*node.inputs] == [*forward.inputs[1:]]
+
+    def _is_kept(self, node: Node, forward: Node) -> bool:
+        """Whether a node of the forward pass is there for the gradients of a line alone.
+
+        JAX computes in the forward pass what a derivative is multiplied with.
+        """
+        waiting, place = [node], _place(forward)
+        for each in waiting:  # it grows
+            if each is not node and not self._is_known_before(each.name):
+                continue
+            edges = self._graph.recipients(each.name, control=False)
+            if _place(each) != place or not edges:
+                return False
+            found = (self._graph.nodes[edge.node] for edge in edges)
+            waiting += [reader for reader in found if reader not in waiting]
+        return self._is_known_before(node.name)
+
+    def _reads_doubtful(self, node: Node) -> bool:
+        """Whether a gradient reads what is as bad as in the run, though it may be of a changed op.
+
+        A line may have several ops; whose derivative it is nobody tells.
+        """
+        for name in node.inputs if node.attributes.get(PHASE) == BACKWARD else ():
+            maker = self._graph.nodes.get(node_name_of(name))
+            if maker is None or not maker.inputs or self._is_other(name):
+                continue
+            forwards = (self._graph.nodes[each] for each in self._changes)
+            if any(self._is_kept(maker, each) for each in forwards):
+                return has_nonfinite(self._value(node, name))
+        return False
 
     def _take_back(self, node: Node, change: Change, names: Sequence[str]) -> None:
         """An op of a gradient that isn't computed any more: what came back to it is kept."""
@@ -520,6 +566,17 @@ class Trial:
 
     def _is_update(self, name: str) -> bool:
         return later_phase(self._graph.nodes, name) == "optimizer"
+
+
+def _place(node: Node) -> tuple[str, int] | None:
+    frame = own_frame(node.frames or ())
+    return (frame.file, frame.line) if frame is not None else None
+
+
+def _gradient_places(lineage: TensorLineage) -> set[tuple[str, int] | None]:
+    """The lines of all gradients."""
+    nodes = lineage.graph.nodes.values() if lineage.graph is not None else ()
+    return {_place(each) for each in nodes if each.attributes.get(PHASE) == BACKWARD}
 
 
 def _same(one: Any, other: Any) -> bool:

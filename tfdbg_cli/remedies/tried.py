@@ -15,11 +15,14 @@ from tfdbg_cli.common.interpreter.unwarned import unwarned
 from tfdbg_cli.common.traits import traits_of
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
-from tfdbg_cli.dumps.graph import Node, node_name_of
+from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
+from tfdbg_cli.dumps.run_info import CALLS, RunInfo
+from tfdbg_cli.dumps.series.tracks import LOSS
 from tfdbg_cli.dumps.sources import Frame, own_frame
 from tfdbg_cli.filters.cause_ops import forward_node
 from tfdbg_cli.filters.cause_patterns import later_phase
 from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.forward import ForwardPass
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.remedies.candidates import candidates
 from tfdbg_cli.remedies.edits import Edit, edited, merged
@@ -33,6 +36,8 @@ _POLES = ("sqrt", "rsqrt", "pow")
 # Seconds of the processor for all remedies where nobody has asked for them; on a busy machine they
 # take longer by the clock.
 _AT_A_STOP, _BY_THE_CLOCK = 0.3, 10
+# A larger number that is written to a variable is told: it is finite, and ruins a model as well.
+_WILD = 1e6
 # Further behind the source of a batch nobody looks.
 _MOST_BEHIND = 20
 # Of stops: several parts of a screen, and a report, tell the same.
@@ -49,12 +54,13 @@ class TriedRemedy:
         helps: nothing that was computed again is bad.
         is_clean: that holds to the end of the forward pass, all of which was computed again.
         then: that in words.
-        loss: tensor and value of the number that the run ends with; ``None``: it isn't computed
-            from the op, or isn't known.
+        loss: tensor and value of the loss of the run; ``None``: it isn't computed from the op, or
+            it isn't known which tensor it is.
         changed: of the op's result, how many elements that were finite are other ones.
         largest: the largest difference of those.
         frame: the program's line; ``None``: it isn't known.
         edit: of that line; ``None``: it can't be written by a rule.
+        is_wild: what is written to variables is so large that it hardly helps.
     """
 
     candidate: Candidate
@@ -67,6 +73,7 @@ class TriedRemedy:
     largest: float
     frame: Frame | None
     edit: Edit | None
+    is_wild: bool
 
     @property
     def text(self) -> str:
@@ -184,7 +191,8 @@ def _tried(dump: Dump, begin: Datum, is_late: Callable[[], bool]) -> list[TriedR
         (info.tracks if info is not None else None) or {},
     )
     found = (_try(lineage, trial, situation, each) for each in candidates(situation))
-    return sorted(filter(None, found), key=lambda each: (not each.is_clean, not each.helps))
+    order = [*filter(None, found)]
+    return sorted(order, key=lambda each: (not each.is_clean, not each.helps, each.is_wild))
 
 
 def _behind(lineage: TensorLineage, node: Node) -> Iterator[Node]:
@@ -212,7 +220,8 @@ def _try(
         candidate = candidate._replace(text=f"{_reach(outcome)} in {candidate.change.wide}")
     helps = bool(outcome.count) and not outcome.bad
     nodes = lineage.graph.nodes if lineage.graph is not None else {}
-    loss = _loss(dump, outcome, nodes)
+    numbers = _numbers(lineage, outcome)
+    loss = _loss(lineage, trial, numbers)
     # Of what several ops make together only the last one's result is the program's.
     is_inner = node.name in candidate.change.between
     before = _before(trial, outcome, candidate.change.node if is_inner else node.name)
@@ -221,20 +230,27 @@ def _try(
     )
     frame = own_frame(node.frames or ())
     is_later = bool(later_phase(nodes, outcome.unknown)) or _writes(lineage, outcome.unknown)
-    is_whole = not outcome.unknown or (loss is not None and is_later)
+    end = "clean to the loss" if loss is not None else ""
+    if numbers and not end and all(_is_behind(lineage, name) for name in outcome.left):
+        end = "clean to the end of the forward pass"
+    is_whole = not outcome.unknown or (bool(end) and is_later)
     is_whole = is_whole or _is_up_to_update(nodes, outcome)
     is_whole = is_whole or all(_ends_well(lineage, name) for name in outcome.left)
+    written = _largest_written(lineage, outcome) if helps else 0.0
+    is_wild = written > _WILD
+    then = _then(lineage, node, outcome, end, is_loss=loss is not None)
     return TriedRemedy(
         candidate,
         outcome,
         helps,
         helps and is_whole,
-        _then(lineage, node, outcome, loss),
+        f"{then}, but writes up to {written:.2g}" if is_wild else then,
         loss,
         changed,
         largest,
         frame,
         _edit(dump, node, situation, candidate, frame),
+        is_wild,
     )
 
 
@@ -264,29 +280,80 @@ def _before(trial: Trial, outcome: Outcome, node: str) -> dict[str, Any]:
     return found
 
 
-def _loss(dump: Dump, outcome: Outcome, nodes: Mapping[str, Node]) -> tuple[str, float] | None:
-    """The number that the forward pass ends with, and hands over."""
-    numbers: dict[str, float] = {}
-    later: set[str] = set()  # nodes that gradients lead to
-    for tensor, value in outcome.values.items():
-        name = node_name_of(tensor)
-        sources = {node_name_of(each) for each in nodes[name].inputs} if name in nodes else set()
-        if later_phase(nodes, name) or sources & later:
-            later.add(name)
-        elif value.size == 1 and value.dtype.kind in "fV":
-            numbers[tensor] = float(value.astype(np.float64).reshape(()))
-    info = dump.run_info()
-    ends = info.ends if info is not None else set()
-    # Where nobody says what the run hands over, it is the last number.
-    found = next((each for each in numbers if each in ends), "")
-    if not ends and numbers:
-        found = [*numbers][-1]
-    return (found, numbers[found]) if found else None
+def _numbers(lineage: TensorLineage, outcome: Outcome) -> dict[str, float]:
+    """The numbers of the forward pass that are other ones."""
+    later = lineage.once(_forward_pass).later
+    return {
+        tensor: float(value.astype(np.float64).reshape(()))
+        for tensor, value in outcome.values.items()
+        if value.size == 1 and value.dtype.kind in "fV" and node_name_of(tensor) not in later
+    }
 
 
-def _then(
-    lineage: TensorLineage, node: Node, outcome: Outcome, loss: tuple[str, float] | None
-) -> str:
+def _forward_pass(lineage: TensorLineage) -> ForwardPass:
+    return ForwardPass(lineage.graph or Graph([]))
+
+
+def _is_behind(lineage: TensorLineage, name: str) -> bool:
+    """Whether a node isn't of the forward pass, or writes what that has made."""
+    return name in lineage.once(_forward_pass).later or _writes(lineage, name)
+
+
+def _loss(
+    lineage: TensorLineage, trial: Trial, numbers: Mapping[str, float]
+) -> tuple[str, float] | None:
+    """Which of the changed numbers is the loss of the run; ``None``: that isn't known."""
+    info = lineage.dump.run_info()
+    if info is None or info.kind in CALLS:
+        return None
+    told = _told_losses(info)
+    if len(told) == 1:
+        # Several may have had its value, above all nan: they have to agree in what they are now.
+        found = [name for name in numbers if _was(trial, name, told[0])]
+        found = [name for name in found if name in info.ends] or found
+    else:
+        found = [] if told else _only_end(lineage, info.ends, numbers)
+    return (found[-1], numbers[found[-1]]) if len({*map(numbers.get, found)}) == 1 else None
+
+
+def _told_losses(info: RunInfo) -> list[float]:
+    """The followed loss of a run: several, where several backward passes were made."""
+    series = info.tracks.get(LOSS) if info.tracks is not None else None
+    if info.tracks is None or series is None or series.expression:
+        return []
+    info.tracks.settle()
+    runs, _, values = series.points()
+    return [*map(float, values[runs == (info.number or info.call_count)])]
+
+
+def _was(trial: Trial, name: str, number: float) -> bool:
+    """Whether a tensor was this number in the run."""
+    with contextlib.suppress(CannotRedo):
+        return bool(np.array_equal(trial.value(name).astype(np.float64), number, equal_nan=True))
+    return False
+
+
+def _only_end(lineage: TensorLineage, ends: set[str], numbers: Mapping[str, float]) -> list[str]:
+    """Of a run with gradients whose loss isn't followed: the only number that it hands over.
+
+    Nor may another changed number be what the forward pass ends with: the loss itself, where what
+    is handed over is a metric.
+    """
+    nodes = lineage.graph.nodes if lineage.graph is not None else {}
+    forward = lineage.once(_forward_pass)
+    if not any(later_phase(nodes, name) == "backward" for name in forward.later):
+        return []
+    handed = [
+        f"{node.name}:{each.output_slot}"
+        for node in forward.nodes
+        if node.inputs
+        for each in lineage.dump.by_node(node.name)
+        if each.tensor_name in ends and each.shape == () and "float" in each.dtype
+    ]
+    return handed if handed == [each for each in numbers if not forward.is_read(each)] else []
+
+
+def _then(lineage: TensorLineage, node: Node, outcome: Outcome, end: str, *, is_loss: bool) -> str:
     if outcome.bad:
         bad = _words(outcome.bad_value)
         if node_name_of(outcome.bad) == node.name:
@@ -300,11 +367,9 @@ def _then(
     graph = lineage.graph
     nodes = graph.nodes if graph is not None else {}
     phases = {later_phase(nodes, node_name_of(name)) for name in outcome.values}
-    known = ""
-    if loss is not None:
-        known = "clean to the loss, gradients too" if "backward" in phases else "clean to the loss"
+    known = end and (f"{end}, gradients too" if "backward" in phases else end)
     if all(_writes(lineage, name) for name in outcome.left):
-        return known or "clean to the end of the run"
+        return known if is_loss else "clean to the end of the run"
     if not known and _is_up_to_update(nodes, outcome):
         return "gradients clean; the loss is as it was"
     is_update = later_phase(nodes, outcome.unknown) == "optimizer"
@@ -314,8 +379,8 @@ def _then(
     if not known:
         return f"clean up to {gone}"
     if later_phase(nodes, outcome.unknown) == "backward":
-        return f"clean to the loss; gradients clean up to {outcome.unknown}"
-    return f"clean to the loss and on to {gone}"
+        return f"{end}; gradients clean up to {outcome.unknown}"
+    return f"{end} and on to {gone}"
 
 
 def _is_up_to_update(nodes: Mapping[str, Node], outcome: Outcome) -> bool:
@@ -328,6 +393,19 @@ def _writes(lineage: TensorLineage, name: str) -> bool:
     """Whether a node writes to a variable."""
     node = lineage.graph.nodes.get(name) if lineage.graph is not None else None
     return node is not None and lineage.roles.writing.match(node.op_type) is not None
+
+
+def _largest_written(lineage: TensorLineage, outcome: Outcome) -> float:
+    """The largest magnitude among what would be written to variables, or added to them."""
+    nodes = lineage.graph.nodes if lineage.graph is not None else {}
+    written = (
+        outcome.values[each]
+        for name in outcome.left
+        if _writes(lineage, name)
+        for each in nodes[name].inputs
+        if each in outcome.values and outcome.values[each].dtype.kind in "fV"
+    )
+    return max((float(np.abs(x.astype(np.float64)).max(initial=0)) for x in written), default=0.0)
 
 
 def written_variables(dump: Dump, outcome: Outcome) -> list[str]:
