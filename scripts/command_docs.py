@@ -36,8 +36,8 @@ the commands of `-c` a person at a terminal is asked, unless there is `--batch`.
 FILTERS = """\
 For `run -f`, `lt -f`, `why -f`, `--check` and `scan -f`; `help filters` lists them.
 `origin_of_nonfinite` ignores the -inf of attention masks, tensors that are bad only because their
-inputs are, and tensors that *stayed local*: nothing that the run returns or updates depends on
-them. [pytorch.md](pytorch.md) has the rule. In a session's run the ends are its fetches, and the
+inputs are, and tensors that *stayed local*: they make nothing bad that the run returns or updates.
+[pytorch.md](pytorch.md) has the rule. In a session's run the ends are its fetches, and the
 inputs of nodes without an output (assignments, queues) and of nodes that nobody reads."""
 
 STOPS = {

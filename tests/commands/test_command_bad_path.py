@@ -287,7 +287,7 @@ def test_it_ends_where_the_filter_says_that_it_began():
 
 def test_what_stayed_local_is_said_so():
     shell = Shell(dump_of(MASKED, MASKED_VALUES)[0])
-    local = "It stayed local: nothing that the run returns or updates depends on it."
+    local = "It stayed local: it makes nothing bad that the run returns or updates."
     assert local in shell.lines("li --to-first-bad log")
     assert local not in shell.lines("li --to-first-bad out")
     rows = [json.loads(text) for text in shell.lines("li --json --to-first-bad log")]
@@ -295,7 +295,7 @@ def test_what_stayed_local_is_said_so():
     lines = shell.lines("lt -f origin_of_nonfinite")
     assert lines[:2] == [
         '1 dumped tensor(s) passing filter "origin_of_nonfinite":',
-        "log:0 stayed local: nothing that the run returns or updates depends on it.",
+        "log:0 stayed local: it makes nothing bad that the run returns or updates.",
     ]
     assert "log:0" not in shell.text("lt -f origin_of_nonfinite -n softmax")
     assert "stayed local" not in shell.text("lt -f has_inf_or_nan")

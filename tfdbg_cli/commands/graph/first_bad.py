@@ -209,7 +209,7 @@ class _AncestryScreen:
         if not origin.began:
             text = "It is bad on purpose, or is memory from before the run: no origin."
         elif stayed_local(self._dump, _way(origin)):
-            text = "It stayed local: nothing that the run returns or updates depends on it."
+            text = "It stayed local: it makes nothing bad that the run returns or updates."
         else:
             return []
         return [line((text, "info"))]

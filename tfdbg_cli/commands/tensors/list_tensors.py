@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, compile_regex
+from tfdbg_cli.commands.graph.verdict import first_origin
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import (
     NODE_ARGUMENTS,
@@ -221,13 +222,14 @@ def _left_out(dump: Dump, arguments: argparse.Namespace) -> list[Line]:
     )
     if arguments.tensor_filter != "origin_of_nonfinite" or any(rest):
         return []
-    found = left_out(dump)
+    told = first_origin(dump)  # something bad came of it: the gradient of a log that a where drops
+    found = [each for each in left_out(dump) if each is not told]
     if not found:
         return []
     name = found[0].tensor_name
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    them = "them" if more else "it"
-    text = f"{more} stayed local: nothing that the run returns or updates depends on {them}."
+    makes = "they make" if more else "it makes"
+    text = f"{more} stayed local: {makes} nothing bad that the run returns or updates."
     link = f"li --to-first-bad {quoted(name)}"
     return [line(Span(name, "link", Link(link)), (text, "dim"))]
 
