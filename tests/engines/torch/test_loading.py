@@ -71,6 +71,12 @@ def test_what_went_bad_in_a_loader_has_its_line(both: Both, level: str) -> None:
     assert "return (x + noise) / (x.std()" in out
 
 
+@pytest.mark.parametrize("level", ["auto", "ops"])
+def test_what_another_process_has_read_came_in_from_outside(both: Both, level: str) -> None:
+    out = both(program(bad=8, workers=1), f"config set level {level}", "run -f", "exit")
+    assert "Why:   it came in from outside (set_:0" in out
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

@@ -89,7 +89,7 @@ TRAITS = EngineTraits(
         buffers=frozenset(["Buffer"]),
         telling=frozenset(["_local_scalar_dense"]),
         weights=frozenset(["Buffer", "Parameter", "State"]),
-        batches=frozenset(["Input", "lift", "lift_fresh", "lift_fresh_copy"]),
+        batches=frozenset(["Input", "lift", "lift_fresh", "lift_fresh_copy", "set_"]),
         # Some are several ops to autograd: under inference mode they are seen as one.
         meanings=meaning(
             log="log log10 log2",
