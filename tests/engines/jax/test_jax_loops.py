@@ -6,6 +6,7 @@ import pytest
 from jax import lax
 from jax_kit import watched
 
+from tfdbg_cli.commands.graph.verdict import first_origin, verdict
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 
 
@@ -21,6 +22,11 @@ def _told(data):
 
 def _origins(function, *args):
     return _told(_dump(function, *args).find(origin_of_nonfinite))
+
+
+def _screen(function, *args):
+    dump = _dump(function, *args)
+    return [each.text.rstrip() for each in verdict(dump, first_origin(dump))]
 
 
 def _inverses(total, x):
@@ -41,3 +47,11 @@ def _nested(rows):
 )
 def test_what_is_stacked_is_made_of_all_iterations(function, given, expected):
     assert _origins(function, jnp.array(given, jnp.float32)) == expected
+
+
+def test_what_is_bad_in_other_iterations_is_not_what_it_spread_to():
+    def body(total, x):
+        return total + 1, jnp.log(x) * 2
+
+    screen = _screen(lambda x: lax.scan(body, 0, x)[1].clip(0), jnp.array([1.0, 0, 2, 0, 0]))
+    assert screen[-1] == "Then:  spread to 2 tensors, among them scan/mul:0 (iteration 1)"
