@@ -207,7 +207,8 @@ class Ancestry:
             tensor, passed, at = waiting.popleft()
             found = self._at(tensor, at, consumer)
             if found is not None:
-                data.append((found, passed))
+                made = self._collected(tensor, at, consumer) if at.all else [found]
+                data += ((each, passed) for each in made or [found])
                 continue
             name, output = parse_tensor_name(tensor)
             if (tensor, at.execution) in seen or self._dump.by_tensor(tensor):
@@ -315,16 +316,28 @@ class Ancestry:
         data = self._dump.by_tensor(tensor)
         if not data:
             return None
-        if when.all:
-            before = [datum for datum in data if self._order[id(datum)] < when.moment]
-            if before:
-                return next(filter(self._is_bad, before), before[-1])
+        if when.all and (made := self._collected(tensor, when, consumer)):
+            return made[0]
         body = body_of(tensor)
         execution = self._executions.aligned(when, body).execution if body else -1
         if 0 <= execution < len(data):
             # All nodes of a body are executed once in each of its iterations.
             return data[execution] if data[execution] is not consumer else None
         return self._last(data, when.moment, consumer)
+
+    def _collected(self, tensor: str, when: InputMoment, consumer: Datum | None) -> list[Datum]:
+        """The dumps of a tensor that are in a list: all bad ones, or else the last one."""
+        found = self._dump.by_tensor(tensor)
+        found = found[: bisect_left(found, when.moment, key=self.place)]
+        body = body_of(tensor)
+        if consumer is not None and not (body and consumer.node_name.startswith(body)):
+            # Behind a loop in a loop: what was collected before is in the list before.
+            earlier = self._last(
+                self._dump.by_tensor(consumer.tensor_name), self.place(consumer), None
+            )
+            since = self.place(earlier) if earlier is not None else -1
+            found = [each for each in found if self.place(each) > since] or found
+        return list(filter(self._is_bad, found)) or found[-1:]
 
     def _last(self, data: list[Datum], moment: int, consumer: Datum | None) -> Datum | None:
         """The last dump before a moment; one with the time of the consumer is not later."""

@@ -24,7 +24,7 @@ class InputMoment(NamedTuple):
         moment: the place of the consumer in the order of the dumps.
         body: the function body that the consumer is in, empty outside of any.
         execution: which of the executions of that body; -1: unknown.
-        all: not the last dump counts but the first bad one: they were collected in a list.
+        all: not the last dump counts but all bad ones: they were collected in a list.
     """
 
     moment: int

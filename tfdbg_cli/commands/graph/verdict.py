@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -214,7 +215,7 @@ class _Verdict:
 
     def _reading(self) -> Frame | None:
         """The line of the first op that takes over what came in."""
-        for datum in self._taken_over():
+        for datum in self._taken_over:
             reader = self._graph.nodes.get(datum.node_name)
             frame = own_frame(reader.frames or ()) if reader is not None else None
             if frame is not None:
@@ -254,7 +255,7 @@ class _Verdict:
         absorbed = absorbed_by(self._dump, self._begin)
         if absorbed is not None:
             yield self._absorption(absorbed)
-        taken = self._taken_over()
+        taken = self._taken_over
         if not taken or self._dump.run_info() is None:
             return
         head = "       " if absorbed is not None else "Then:  "
@@ -306,7 +307,7 @@ class _Verdict:
         called = {tensor: name for name, tensor in info.outputs.items()}
         kinds = (
             (self._kind_of_end(each, called, info.fetches), called.get(each.tensor_name, ""), each)
-            for each in self._taken_over()
+            for each in self._taken_over
         )
         return [found for found in kinds if found[0]]
 
@@ -322,23 +323,34 @@ class _Verdict:
             f": {absorbed.words}",
         )
 
+    @functools.cached_property
     def _taken_over(self) -> list[Datum]:
         """The bad tensors that were computed from it, in order of time."""
         lineage = TensorLineage.of(self._dump)
-        found: dict[int, Datum] = {}
-        waiting = [self._begin]
-        seen: set[str] = set()
-        while waiting and len(seen) < _MOST_STEPS:
-            source = waiting.pop()
-            for edge in self._graph.recipients(source.node_name, control=False):
+        # What read which tensor: of a loop, one iteration is not the others.
+        readers: dict[int, list[Datum]] = {}
+        names, seen = [self._begin.node_name], set[str]()
+        while names and len(seen) < _MOST_STEPS:
+            for edge in self._graph.recipients(names.pop(), control=False):
                 if edge.node in seen:
                     continue
-                for datum in self._dump.by_node(edge.node):
-                    if lineage.bad(datum) and lineage.takes_over(datum, source):
-                        seen.add(edge.node)
-                        found[id(datum)] = datum
-                        waiting.append(datum)
-        return sorted(found.values(), key=lambda each: each.timestamp)
+                seen.add(edge.node)
+                data = self._dump.by_node(edge.node)
+                bad = list(filter(lineage.bad, data))
+                if bad or not data:
+                    names.append(edge.node)
+                for datum in bad:
+                    for source in filter(lineage.bad, lineage.inputs(datum)):
+                        if lineage.takes_over(datum, source):
+                            readers.setdefault(id(source), []).append(datum)
+        found: set[int] = set()
+        waiting = [self._begin]
+        while waiting:
+            new = [e for e in readers.get(id(waiting.pop()), ()) if id(e) not in found]
+            found.update(map(id, new))
+            waiting += new
+        taken = (each for each in self._dump.data() if id(each) in found)
+        return sorted(taken, key=lambda each: each.timestamp)
 
     def _kind_of_end(
         self,

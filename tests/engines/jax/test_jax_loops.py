@@ -1,0 +1,57 @@
+"""What is said of nan and infinities that began in loops and branches."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax_kit import watched
+
+from tfdbg_cli.commands.graph.verdict import first_origin, verdict
+from tfdbg_cli.filters.origins import origin_of_nonfinite
+
+
+def _dump(function, *args):
+    with watched() as hosts:
+        jax.block_until_ready(jax.jit(function)(*args))
+    return hosts.dump()
+
+
+def _told(data):
+    return [f"{each.tensor_name.removesuffix(':0')} {each.execution}" for each in data]
+
+
+def _origins(function, *args):
+    return _told(_dump(function, *args).find(origin_of_nonfinite))
+
+
+def _screen(function, *args):
+    dump = _dump(function, *args)
+    return [each.text.rstrip() for each in verdict(dump, first_origin(dump))]
+
+
+def _inverses(total, x):
+    r = 1 / x
+    return jnp.where(jnp.isfinite(r), total + r, total), r
+
+
+def _nested(rows):
+    return lax.scan(lambda total, row: lax.scan(_inverses, total, row), 0.0, rows)
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "expected"),
+    [
+        (lambda x: lax.scan(_inverses, 0.0, x), [1, 0, 2, -0.0, 4], ["scan/div 1", "scan/div 3"]),
+        (_nested, [[1, 0], [-0.0, 4], [1, 0]], [f"scan/scan/div {at}" for at in (1, 2, 5)]),
+    ],
+)
+def test_what_is_stacked_is_made_of_all_iterations(function, given, expected):
+    assert _origins(function, jnp.array(given, jnp.float32)) == expected
+
+
+def test_what_is_bad_in_other_iterations_is_not_what_it_spread_to():
+    def body(total, x):
+        return total + 1, jnp.log(x) * 2
+
+    screen = _screen(lambda x: lax.scan(body, 0, x)[1].clip(0), jnp.array([1.0, 0, 2, 0, 0]))
+    assert screen[-1] == "Then:  spread to 2 tensors, among them scan/mul:0 (iteration 1)"
