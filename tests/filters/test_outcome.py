@@ -5,7 +5,7 @@ import pytest
 from filter_kit import INF, NAN, Op, dump_of, passing
 
 from tfdbg_cli.commands.graph.verdict import verdict
-from tfdbg_cli.dumps.dump import RunInfo
+from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump
 from tfdbg_cli.dumps.run_folder.writer import write_run_folder
 from tfdbg_cli.engines import numpy as tf
@@ -171,6 +171,14 @@ def test_a_number_that_goes_to_python():
     assert passing(of(ops, results={"out:0": True}), origin_of_nonfinite) == []
     ops[-1].attributes["_result"] = "-inf"
     assert passing(of(ops, results={"out:0": True}), origin_of_nonfinite) == ["log"]
+
+
+def test_what_a_run_that_failed_made_last_is_an_end():
+    made = {"results": {"out:0": True}}
+    assert passing(of(DROPPED[:2], **made), origin_of_nonfinite) == []
+    made["error"] = RunError("RuntimeError", "returned nan values")
+    assert passing(of(DROPPED[:2], **made), origin_of_nonfinite) == ["log"]
+    assert passing(of(DROPPED, **made), origin_of_nonfinite) == []
 
 
 @pytest.mark.parametrize("shape", [[], [2]])

@@ -38,7 +38,7 @@ class Outcome:
       became bad in this run, variables. Infinities that ops of the run have read and that came to
       nothing are none;
     * what goes to Python (``item()``, or a number in a condition: ``if isfinite(loss)``), to
-      another process, to a node that gives no tensor.
+      another process, to a node that gives no tensor; what a run that failed made last.
 
     Where the dump doesn't say what the program has at the end, the tensors of nodes that no dumped
     node has read are the ends.
@@ -121,6 +121,9 @@ class Outcome:
                 waiting += self._bad_of(graph, self._sent(node))
             elif node.op_type in self._lineage.roles.telling:
                 waiting += self._bad_of(graph, _compared(graph, node))
+        info, data = self._lineage.dump.run_info(), self._lineage.dump.data()
+        if info is not None and info.error is not None and data:
+            waiting += self._bad_of(graph, [data[-1].tensor_name])  # what the error is about
         done: set[str] = set()
         while waiting:
             tensor = waiting.pop()
