@@ -38,6 +38,7 @@ __all__ = [
     "SCALARS",
     "VALUE",
     "VIEW",
+    "WATCHED",
     "WRITES",
     "output_shapes",
 ]
@@ -56,6 +57,8 @@ BACKWARD_CALLED_AT, OWN_BACKWARD = "_backward_called_at", "_own_backward"
 MADE_BY, MADE_INSIDE = "_made_by", "_made_inside"
 #: Of what the op does to memory, and of its end.
 VIEW, WRITES, ERROR, RESULT = "_view", "_writes", "_error", "_result"
+#: Of what was seen where it left a module, or reached a parameter: its ops were not recorded.
+WATCHED = "_watched"
 #: Of a tensor after writes to its memory that the dump need not have: it is there if it is bad.
 CHECKED = "_checked"
 OUTPUT_SHAPES = "_output_shapes"

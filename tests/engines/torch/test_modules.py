@@ -388,6 +388,7 @@ def test_what_cannot_be_done_again_is_told_and_the_next_runs_are_watched_op_by_o
         assert "replayed op by op: Net" in done.out and first_bad(done) == "nan inner/mul_:0"
         return
     assert re.search(rf"Not replayed: inner: {why}", done.out), done.out
+    assert "First seen in [Inner] inner:0" in done.out, done.out
     second = done.out.split("--- run-end: ")[2]
     assert re.search(rf"^Level: +op records .*inner: {why}", second, re.MULTILINE), second
 

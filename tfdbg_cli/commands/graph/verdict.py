@@ -18,6 +18,7 @@ from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.wrapping import CodeLine
 from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.common.files import near_path
+from tfdbg_cli.common.node_words import WATCHED
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, in_package, model_frame, own_frame
@@ -141,8 +142,9 @@ class _Verdict:
     def head(self) -> Iterator[Line]:
         """The tensor in which it began, and how bad it is."""
         op_type = self._node.op_type if self._node is not None else "?"
+        is_border = self._node is not None and WATCHED in self._node.attributes
         yield line(
-            ("It began in ", "bold"),
+            ("First seen in " if is_border else "It began in ", "bold"),
             (f"[{op_type}] ", "op_type"),
             self._health.name(self._begin),
             "  ",

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.common.node_words import WATCHED
 from tfdbg_cli.dumps.dump import Datum, RunInfo
 from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.graph import Graph, Node
@@ -35,6 +36,8 @@ _INPUT = "input/"
 _GRADIENTS = "gradients/"
 # Microseconds.
 _NEAR = 1_000
+# Of what was seen there, and not where it was made.
+_AT_BORDERS = {WATCHED: "at its borders"}
 
 
 @dataclass
@@ -258,7 +261,7 @@ class ModulesDump(MemoryDump):
             name,
             kind,
             sources,
-            attributes={"_module": f"{name} ({kind})", "_watched": "at its borders"},
+            attributes={"_module": f"{name} ({kind})", **_AT_BORDERS},
             frames=call.stack.frames,
         )
 
@@ -387,7 +390,7 @@ class ModulesDump(MemoryDump):
                     name,
                     "Gradient",
                     filter(None, dict.fromkeys(self._gradient_sources(border))),
-                    attributes={"_grad_of": source},
+                    attributes={"_grad_of": source, **_AT_BORDERS},
                     frames=border.call.stack.frames,
                 )
 
@@ -476,7 +479,9 @@ class ModulesDump(MemoryDump):
                 return
             if kind == "parameter":
                 sources = dict.fromkeys(self._owner_sources(thing))
-                self._nodes[name] = Node(name, "Gradient", filter(None, sources))
+                self._nodes[name] = Node(
+                    name, "Gradient", filter(None, sources), attributes=_AT_BORDERS
+                )
             else:
                 self._add_gradient_of(thing, owner)
                 step = self._seen.step
@@ -485,19 +490,25 @@ class ModulesDump(MemoryDump):
                     name,
                     "Update",
                     [f"{_GRADIENTS}{owner}:0"],
-                    attributes={"_phase": "optimizer"},
+                    attributes={"_phase": "optimizer", **_AT_BORDERS},
                     frames=frames,
                 )
             self._keep(name, 0, tensor, version_of(tensor), when)
             self._suspects.add(f"{name}:0")
             self._results[f"{name}:0"] = True
 
+    def _add_gradient(self, name: str, sources: Iterable[str]) -> None:
+        inputs = filter(None, sources)
+        self._nodes[name] = Node(name, "Gradient", inputs, attributes=_AT_BORDERS)
+
     def _add_gradient_of(self, parameter: torch.Tensor, owner: str) -> None:
         """What an update was made of."""
         name, gradient = f"{_GRADIENTS}{owner}", parameter.grad
         if name not in self._nodes and gradient is not None:
             sources = dict.fromkeys(self._owner_sources(parameter))
-            self._nodes[name] = Node(name, "Gradient", filter(None, sources))
+            self._nodes[name] = Node(
+                name, "Gradient", filter(None, sources), attributes=_AT_BORDERS
+            )
             self._keep(name, 0, gradient, version_of(gradient), time.perf_counter_ns())
 
     def _add_weight(self, parameter: torch.Tensor, when: int) -> None:
@@ -522,7 +533,8 @@ class ModulesDump(MemoryDump):
         if kind == "gradient":
             name, sources = f"{_GRADIENTS}{name}", self._gradients_of(inside.call)
         name = self._free(name)
-        self._nodes[name] = Node(name, type(inside.module).__name__, filter(None, sources))
+        kind = type(inside.module).__name__
+        self._nodes[name] = Node(name, kind, filter(None, sources), attributes=_AT_BORDERS)
         self._keep(name, slot, tensor, version_of(tensor), when)
         self._suspects.add(f"{name}:{slot}")
         self._results[f"{name}:{slot}"] = True
