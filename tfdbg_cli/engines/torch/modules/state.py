@@ -10,11 +10,12 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
 
+from tfdbg_cli.dumps.sources import is_library_path
 from tfdbg_cli.engines.torch.private import any_autocast, buffers_of, count_of, write_count
 from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.layouts import fingerprint, undisturbed
@@ -320,8 +321,16 @@ def _kept_inside(values: Iterable[Any], depth: int) -> Iterator[Callable[[], Non
             yield keep_container(value, max(depth - 1, 0))
         elif depth and (put_back := _kept_state(value)) is not None:
             yield put_back
-        elif depth and hasattr(value, "__dict__"):
+        elif depth and hasattr(value, "__dict__") and _is_of_the_program(type(value)):
             yield keep_object(value, depth - 1)
+
+
+def _is_of_the_program(kind: type) -> bool:
+    """Whether objects of a class may be put back: those of libraries may be other threads' too."""
+    if kind is SimpleNamespace:
+        return True
+    file: str = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    return kind.__module__ == "__main__" or (bool(file) and not is_library_path(file))
 
 
 def _kept_state(thing: Any) -> Callable[[], None] | None:
