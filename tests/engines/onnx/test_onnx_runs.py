@@ -17,6 +17,8 @@ from onnx_kit import parsed, session_of
 from tfdbg_cli.dumps.datum import InconvertibleTensorProto
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.onnx.engine import ENGINE
+from tfdbg_cli.filters.lineage import TensorLineage
+from tfdbg_cli.filters.origins import origin_of_nonfinite
 from tfdbg_cli.sessions.wrappers.framework import (
     BaseDebugWrapperSession,
     OnRunEndResponse,
@@ -250,6 +252,18 @@ def test_the_side_of_a_branch_that_was_taken(taken, nodes):
     names = [datum.node_name for datum in ends[0].dump.data()]
     assert names == ["x", "c", *nodes, "choose"]
     assert value(ends[0], f"{nodes[-1]}:0").tolist() == value(ends[0], "choose:0").tolist()
+
+
+def test_what_a_branch_gives_began_inside_of_it():
+    session = session_of(IF)
+    with debugged(session) as ends:
+        session.run(None, {"x": ZEROS, "c": np.array(False)})
+    dump = ends[0].dump
+    found = [each.node_name for each in dump.data() if origin_of_nonfinite(each, None, dump)]
+    assert found == ["no"]
+    (chosen,) = dump.by_node("choose")
+    inputs = TensorLineage.of(dump).inputs(chosen)
+    assert {each.node_name for each in inputs if each.node_name in ("neg", "no")} == {"no"}
 
 
 def test_the_iterations_of_a_loop():

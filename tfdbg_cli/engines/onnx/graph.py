@@ -47,7 +47,14 @@ def nodes_of(model: Model, stack: Stack) -> Iterator[Node]:
             each.inputs,
             attributes=functools.partial(_attributes, model, each),
             frames=functools.partial(_frames, each, frames),
+            returns=list(zip(*_branches(each), strict=False)),
         )
+
+
+def _branches(node: ModelNode) -> Iterator[list[str]]:
+    """What the branches of an ``If`` give, where both are known."""
+    if len(node.branches) == 2:
+        yield from (node.branches.get(name, []) for name in ("then_branch", "else_branch"))
 
 
 def _frames(node: ModelNode, stack: Any) -> tuple[Frame, ...]:

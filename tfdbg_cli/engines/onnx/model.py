@@ -47,6 +47,7 @@ class ModelNode:
         scope: the node and branch that it is in, ``loop/body``; empty: the model's own graph.
         owner: the node that it is inside of; ``None``: the model's own.
         body: the nodes inside of it.
+        branches: of an ``If`` what each branch gives: names of graphs -> tensors, ``node:slot``.
     """
 
     name: str
@@ -56,6 +57,7 @@ class ModelNode:
     scope: str = ""
     owner: ModelNode | None = None
     body: list[ModelNode] = field(default_factory=list)
+    branches: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def op_type(self) -> str:
@@ -170,6 +172,9 @@ class Model:
                         inner[tensor.name] = ""
                     body = self._named(graph.node, inner, branch, node)
                     node.body += body
+                    if node.op_type == "If":
+                        ends = [inner.get(each.name, "") for each in graph.output]
+                        node.branches[attribute.name] = ends
                     inside = {each.name for each in body}
                     for each in body:
                         captured.update(
