@@ -239,6 +239,20 @@ def test_what_a_module_keeps_and_does_not_return_was_not_there_before(programs, 
     assert first_bad(exact) == "-inf inner/log:0"
 
 
+def test_a_weight_that_was_bad_is_shown_as_it_was_before_the_update(programs, tmp_path):
+    path = tmp_path / "program.py"
+    inner = """
+        next(self.__dict__.setdefault("numbers", iter(range(9))))  # so it isn't replayed
+        return x * self.weight"""
+    line = "    loss = criterion(net(x), y)"
+    bad = f"""    with torch.no_grad():
+        net.inner.weight[0] = 1.0 if STEP < 2 else float("inf")
+{line}"""
+    path.write_text(f"{HEAD}    def forward(self, x):{inner}\n{TAIL.replace(line, bad)}")
+    done = watched(programs, path, name="origin_of_nonfinite", more=("why",))
+    assert "in [Parameter] inner.weight:0  float32 [8]  1 +inf of 8" in done.out, done.out
+
+
 def test_a_gradient_that_is_sparse(programs, tmp_path):
     path = tmp_path / "program.py"
     head = HEAD.replace("nn.Linear(4, 8)", "nn.Embedding(9, 8, sparse=True)")

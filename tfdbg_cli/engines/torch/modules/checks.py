@@ -40,6 +40,7 @@ __all__ = [
 # What is kept of what isn't looked at, in bytes each: no more than it costs to look at that.
 _SMALL = 1 << 16
 _MOST_KEPT = 100
+_LARGEST_WEIGHT = 1 << 22
 _MOST_STALE = 100_000
 
 _P = ParamSpec("_P")
@@ -195,7 +196,7 @@ class Checks:
 
     Attributes:
         has_news: there is something that nobody has judged.
-        kept: what was bad inside of the outermost calls of modules.
+        kept: what was bad inside of the outermost calls of modules, and parameters that were.
         failure: what went wrong where nobody could be told.
     """
 
@@ -253,7 +254,9 @@ class Checks:
             self._small.append((event, alias_of(tensor)))
 
     def _keep(self, event: Event, slot: int, tensor: torch.Tensor) -> None:
-        if isinstance(event.thing, InnerCall) and len(self.kept) < _MOST_KEPT:
+        is_weight = event.kind == WEIGHT and tensor.nbytes <= _LARGEST_WEIGHT
+        is_kept = is_weight or isinstance(event.thing, InnerCall)
+        if is_kept and len(self.kept) < _MOST_KEPT:
             with undisturbed():
                 self.kept[event, slot] = tensor.detach().clone()
 

@@ -48,7 +48,8 @@ class ModuleRecords:
         calls: of modules, in the order in which they began.
         names: of modules and parameters.
         bad: kind, thing, time and slot of what was bad.
-        kept: of those, what modules inside of others have returned or were handed, by its place.
+        kept: of those, what modules inside of others have returned or were handed, and parameters
+            that were bad before, by its place.
         losses: the names outside of what backward passes began with; empty: another one.
         nodes: of backward passes, outside of modules.
         made_node: the op outside of modules that made the node of a number.
@@ -214,6 +215,8 @@ class ModulesDump(MemoryDump):
             elif kind == "node":
                 self._suspects.add(f"{self._node_of(thing)}:{slot}")
                 self._results.setdefault(f"{self._node_of(thing)}:{slot}", False)
+            elif kind == "weight":  # an update may have written to it since
+                self._add_weight(thing, self._seen.kept.get(at, thing), when)
             else:
                 self._add_bad(kind, thing, when)
 
@@ -462,8 +465,6 @@ class ModulesDump(MemoryDump):
                 name = f"{_GRADIENTS}{name}"
                 self._results[name] = True
             self._suspects |= {name} - {""}
-        elif kind == "weight":
-            self._add_weight(thing, when)
         elif kind == "input":
             self._suspects |= {self._seen.outside_name(each) for each, _ in thing.tensors} - {""}
         else:
@@ -511,14 +512,14 @@ class ModulesDump(MemoryDump):
             )
             self._keep(name, 0, gradient, version_of(gradient), time.perf_counter_ns())
 
-    def _add_weight(self, parameter: torch.Tensor, when: int) -> None:
+    def _add_weight(self, parameter: torch.Tensor, before: torch.Tensor, when: int) -> None:
         """A parameter that was bad before, where the calls that read it couldn't be made again."""
         leaf = self._seen.names.tensor(parameter)
         known = [each for replay in self._replays for each in replay.call.module.parameters()]
         if leaf is None or leaf.name in self._nodes or any(each is parameter for each in known):
             return
         self._nodes[leaf.name] = Node(leaf.name, "Parameter")
-        self._keep(leaf.name, 0, parameter, version_of(parameter), when)
+        self._keep(leaf.name, 0, before, version_of(before), when)
         self._suspects.add(f"{leaf.name}:0")
         self._results[f"{leaf.name}:0"] = True
 
