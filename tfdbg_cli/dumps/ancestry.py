@@ -279,7 +279,8 @@ class Ancestry:
         ways = node.returns[slot]
         around = body_of(node.name)
         then = self._executions.aligned(when, around)
-        if node.op_type.removeprefix("Stateless") in ("If", "Case") and node.inputs:
+        is_choice = node.op_type.removeprefix("Stateless") in ("If", "Case", "cond")
+        if is_choice and len(ways) > 1 and node.inputs:
             chosen = self._at(node.inputs[0], then, None)
             if chosen is not None and (
                 way := ways[self._executions.branch(node, chosen, len(ways))]

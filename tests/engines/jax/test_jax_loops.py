@@ -55,3 +55,15 @@ def test_what_is_bad_in_other_iterations_is_not_what_it_spread_to():
 
     screen = _screen(lambda x: lax.scan(body, 0, x)[1].clip(0), jnp.array([1.0, 0, 2, 0, 0]))
     assert screen[-1] == "Then:  spread to 2 tensors, among them scan/mul:0 (iteration 1)"
+
+
+@pytest.mark.parametrize(
+    ("function", "origin"),
+    [
+        (lambda x: lax.cond(x.sum() > 0, lambda: x * 1, lambda: jnp.log(x)), "branch_0"),
+        (lambda x: lax.cond(x.sum() < 0, lambda: jnp.log(x), lambda: x * 1), "branch_1"),
+        (lambda x: lax.switch(jnp.int32(1), [lambda: x * 1, lambda: jnp.log(x)]), "branch_1"),
+    ],
+)
+def test_what_a_branch_gives_began_inside_of_it(function, origin):
+    assert _origins(function, jnp.array([-1.0, -2.0])) == [f"cond/{origin}/log 0"]

@@ -222,8 +222,10 @@ def _left_out(dump: Dump, arguments: argparse.Namespace) -> list[Line]:
     )
     if arguments.tensor_filter != "origin_of_nonfinite" or any(rest):
         return []
-    told = first_origin(dump)  # something bad came of it: the gradient of a log that a where drops
-    found = [each for each in left_out(dump) if each is not told]
+    found = left_out(dump)
+    if found:  # something bad came of what is told first: the gradient of a log that a where drops
+        told = first_origin(dump)
+        found = [each for each in found if each is not told]
     if not found:
         return []
     name = found[0].tensor_name

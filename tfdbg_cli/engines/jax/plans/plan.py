@@ -213,7 +213,10 @@ class Plan:
             for at, closed in enumerate(op.equation.params["branches"])
         ]
         made = [[each.tensor(out) for out in each.outputs] for each in op.bodies]
-        return [[tensor for tensor in several if tensor] for several in zip(*made, strict=True)]
+        if isinstance(op.inputs[0], Constant) and not op.inputs[0].tensor:  # it is known by now
+            chosen = min(max(int(op.inputs[0].value), 0), len(made) - 1)
+            made = made[chosen : chosen + 1]
+        return [list(several) for several in zip(*made, strict=True)]
 
     def _scan(self, op: Op, tensors: Sequence[str], scope: Scope) -> list[list[str]]:
         params = op.equation.params
