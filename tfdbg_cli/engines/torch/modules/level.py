@@ -471,10 +471,11 @@ class ModulesLevel(TorchLevel):
         self._insides.look_at_averages()
         known = set(self._found)
         outside = self._outside.checked() if self._outside.ops.count else None
-        leaks = outside is not None and any(each.is_made_inside for each, _ in outside.bad())
         found = [item for item in self._checks.bad(outside) if item not in known]
         found = [item for item in found if self._words.key(*item) not in self._excused]
         self._found += found
+        # Read with the others just now: a device is waited for once.
+        leaks = outside is not None and any(each.is_made_inside for each, _ in outside.bad())
         if not found or any(replay.passed for replay in self._search.replays):
             return
         is_on = self._is_on
