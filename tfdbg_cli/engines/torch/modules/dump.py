@@ -480,9 +480,7 @@ class ModulesDump(MemoryDump):
                 return
             if kind == "parameter":
                 sources = dict.fromkeys(self._owner_sources(thing))
-                self._nodes[name] = Node(
-                    name, "Gradient", filter(None, sources), attributes=_AT_BORDERS
-                )
+                self._add_gradient(name, sources)
             else:
                 self._add_gradient_of(thing, owner)
                 step = self._seen.step
@@ -507,9 +505,7 @@ class ModulesDump(MemoryDump):
         name, gradient = f"{_GRADIENTS}{owner}", parameter.grad
         if name not in self._nodes and gradient is not None:
             sources = dict.fromkeys(self._owner_sources(parameter))
-            self._nodes[name] = Node(
-                name, "Gradient", filter(None, sources), attributes=_AT_BORDERS
-            )
+            self._add_gradient(name, sources)
             self._keep(name, 0, gradient, version_of(gradient), time.perf_counter_ns())
 
     def _add_weight(self, parameter: torch.Tensor, before: torch.Tensor, when: int) -> None:

@@ -271,6 +271,7 @@ class RecordedTensors:
         name = self._leaves.variable(tensor, frame) or f"tensor_{next(self._unnamed)}"
         output = self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
         if tensor.grad_fn is not None:
+            # Autograd numbers its nodes, on each thread: this one is of the run, or from before.
             number = sequence_of(tensor.grad_fn)
             output.record.is_made_inside = self._first_sequence <= number < next_sequence()
         return output
