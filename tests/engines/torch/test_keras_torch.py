@@ -108,3 +108,26 @@ def test_a_bad_batch_came_in_at_either_level(programs, tmp_path):
     assert found[0] == found[1]
     assert "float32 [32, 8, 8, 1]" in found[0][0]
     assert "came in from outside" in found[0][1]
+
+
+def test_a_gradient_told_before_that_of_the_call_around_it_is_no_origin(programs, tmp_path):
+    """The last layer returns what the model returns; its gradient comes from the loss."""
+    text = """
+def mean(y, p):
+    weight = y[:, 1:]
+    return ops.sum(weight * (y[:, :1] - p) ** 2) / ops.sum(weight)
+
+
+net = keras.Sequential([keras.Input((4,)), layers.Dense(8), layers.ReLU(), layers.Dense(1)])
+net.compile("sgd", mean)
+y = np.concatenate([np.ones((64, 1)), np.arange(64)[:, None] < 32], 1).astype("float32")
+net.fit(np.random.randn(64, 4).astype("float32"), y, batch_size=16, shuffle=False, verbose=0)
+"""
+    done = programs.debugged(
+        *options("config set level modules", "run -f", "lt -f origin_of_nonfinite"),
+        program(tmp_path, 0, text),
+    )
+    assert "Why:   0 / 0" in done.out, done.out
+    listed = done.out.rpartition("Tensor name")[2].splitlines()
+    names = [each.split()[-1] for each in listed if each.startswith("[")]
+    assert names == ["div:0", "gradients/div_grad/DivBackward0:0"], done.out

@@ -80,7 +80,7 @@ def _words(growth: Growth) -> Iterator[Span]:
         if growth.doubling is not None:
             yield Span(f", doubling every {doubling_text(growth)}")
     else:
-        yield Span(", hardly more than in the runs before")
+        yield Span(", it had hardly grown")
     if growth.end is not None:
         yield Span(", then ")
         yield Span(number_text(growth.end), number_role(growth.end))

@@ -529,6 +529,9 @@ class ModulesDump(MemoryDump):
         sources: Iterable[str] = self._read_by(inside.call)
         if kind == "gradient":
             name, sources = f"{_GRADIENTS}{name}", self._gradients_of(inside.call)
+            # Of a tensor that a call and one inside it return the inner one's gradient is told first.
+            handed = (each for border in inside.call.borders.values() for each in border.gradients)
+            when = max(when, *(each.time for each in handed), 0)
         name = self._free(name)
         kind = type(inside.module).__name__
         self._nodes[name] = Node(name, kind, filter(None, sources), attributes=_AT_BORDERS)
