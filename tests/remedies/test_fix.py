@@ -425,3 +425,42 @@ def test_remedies_of_pytorch(tmp_path: Path, program: str, change: str) -> None:
     found = next((each for each in tried if each["change"] == change), None)
     assert found is not None, done.stdout + done.stderr
     assert found["then"].startswith("clean"), found
+
+
+@needs("tensorflow")[0]
+def test_what_a_run_hands_over_in_a_handle_is_its_end(tmp_path: Path) -> None:
+    """A step of Keras gives an optional; metrics write to variables in the forward pass."""
+    text = """
+    import keras
+    import numpy as np
+    layers = [keras.Input((3,)), keras.layers.Dense(1, "sigmoid")]
+    model = keras.Sequential(layers)
+    model.compile("sgd", lambda y, p: -keras.ops.mean(y * keras.ops.log(p)))
+    x = np.array([[1.0, 0.0, 0.0]] * 4, "f")
+    model.layers[0].set_weights([np.full((3, 1), -200.0, "f"), np.zeros(1, "f")])
+    model.fit(x, np.ones((4, 1), "f"), verbose=0)
+    """
+    (tmp_path / "train.py").write_text(textwrap.dedent(text))
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix --json", "train.py")
+    tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
+    assert tried and tried[0]["clean"], done.stdout
+    assert not any(each["then"].startswith("clean up to") for each in tried), tried
+
+
+@needs("jax")[0]
+def test_a_remedy_that_returns_huge_numbers_says_so(tmp_path: Path) -> None:
+    """The rate is infinite; what a function returns are the weights of the next step."""
+    text = """
+    import jax
+    import jax.numpy as jnp
+    @jax.jit
+    def train(w, step):
+        return w - 0.1 / (3.0 - step) * jax.grad(lambda w: (w**2).sum())(w)
+    w = jnp.ones(3)
+    for step in range(5):
+        w = train(w, float(step))
+    """
+    (tmp_path / "train.py").write_text(textwrap.dedent(text))
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix --json", "train.py")
+    tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
+    assert re.search("clean to the .*, but returns up to [1-9.]+e", tried[-1]["then"]), done.stdout

@@ -218,3 +218,64 @@ def test_gradients_from_elsewhere_stay(form: str, tmp_path: Path) -> None:
     assert " with the change." in done.stdout, done.stdout
     now, expected = _rows(done.stdout), _rows(python_in(tmp_path, "changed.py").stdout)
     np.testing.assert_allclose(now[2:], expected[2:], rtol=1e-4)
+
+
+# A call in a function of two layers, which checkpointing computes once more; step 2 is bad.
+SEVERAL = {
+    "torch": """
+        import torch
+        from torch.utils.checkpoint import checkpoint
+        torch.manual_seed(0)
+        def block(w, x):
+            return torch.relu(x * torch.rsqrt(x.var(-1, keepdim=True)) @ w)
+        weights = [(0.1 * torch.randn(6, 6)).requires_grad_() for _ in range(2)]
+        optimizer = torch.optim.SGD(weights, 0.01)
+        for step in range(4):
+            x = torch.randn(4, 6)
+            x[1] = 0.0 if step == 2 else x[1]
+            for w in weights:
+                x = x + checkpoint(block, w, x, use_reentrant=False)
+            loss = x.sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            print(step, float(loss.detach()), float(weights[0].detach().sum()))
+    """,
+    "jax": """
+        import jax
+        import jax.numpy as jnp
+        @jax.checkpoint
+        def block(w, x):
+            return jax.nn.relu(x * jax.lax.rsqrt(x.var(-1, keepdims=True)) @ w)
+        def loss_of(weights, x):
+            for w in weights:
+                x = x + block(w, x)
+            return x.sum()
+        @jax.jit
+        def train(weights, x):
+            loss, gradients = jax.value_and_grad(loss_of)(weights, x)
+            return [w - 0.01 * g for w, g in zip(weights, gradients)], loss
+        weights = [0.1 * jax.random.normal(jax.random.key(at), (6, 6)) for at in range(2)]
+        for step in range(4):
+            x = jax.random.normal(jax.random.key(step), (4, 6))
+            x = x.at[1].set(0.0) if step == 2 else x
+            weights, loss = train(weights, x)
+            print(step, float(loss), float(weights[0].sum()))
+    """,
+}
+
+
+@pytest.mark.parametrize("engine", [pytest.param(each, marks=needs(each)) for each in SEVERAL])
+def test_a_call_that_was_made_several_times_is_changed_as_one(tmp_path: Path, engine: str) -> None:
+    (tmp_path / "train.py").write_text(dedent(SEVERAL[engine]))
+    done = debugger_in(tmp_path, *_RUN, "-c", "fix --json", "-c", "lt -t rsqrt", "train.py")
+    tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
+    assert tried, done.stdout
+    assert "True) + 1e-12)" in tried[0]["change"] or "True) + 1e-12)" in tried[1]["change"], tried
+    assert all(each["clean"] for each in tried if each["patch"]), tried
+    assert re.search(r"recompute/rsqrt\S*:0$", done.stdout, re.MULTILINE), done.stdout
+    (tmp_path / "one.patch").write_text(tried[0]["patch"])
+    subprocess.run(["git", "apply", "-p1", "one.patch"], cwd=tmp_path, check=True)
+    after = _rows(python_in(tmp_path, "train.py").stdout)
+    assert np.isfinite(after).all()
+    np.testing.assert_allclose(after[2][1], tried[0]["loss"], rtol=1e-5)

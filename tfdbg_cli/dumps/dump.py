@@ -66,7 +66,13 @@ _Filter = TypeVar("_Filter", bound=Predicate)
 
 
 class CannotRedo(Exception):
-    """An op can't be computed again, for the reason that the message says."""
+    """An op can't be computed again, for the reason that the message says.
+
+    Attributes:
+        NO_NUMBERS: the message for an op that packs what it gets into a handle.
+    """
+
+    NO_NUMBERS = "it gives no numbers"
 
 
 class NewValues(Protocol):

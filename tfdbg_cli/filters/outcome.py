@@ -41,7 +41,7 @@ class Outcome:
       another process, to a node that gives no tensor; what a run that failed made last.
 
     Where the dump doesn't say what the program has at the end, the tensors of nodes that no dumped
-    node has read are the ends.
+    node has read are the ends; in a loop that JAX compiles these are computed for nothing.
 
     Args:
         lineage: of the dump; with a graph. `TensorLineage.once` keeps the one of it.
@@ -75,7 +75,8 @@ class Outcome:
         results, fetches = self._told()
         if results is not None:
             return results.get(datum.tensor_name, False)
-        return datum.tensor_name in fetches or not self._has_known_reader(graph, datum.node_name)
+        is_unread = not self._tells_all() and not self._has_known_reader(graph, datum.node_name)
+        return datum.tensor_name in fetches or is_unread
 
     def is_result(self, datum: Datum) -> bool:
         """Whether a tensor is what the run is known to give: an output, a loss, a gradient."""
@@ -86,6 +87,11 @@ class Outcome:
         """What the dump says of the run's results, and of its fetches."""
         info = self._lineage.dump.run_info()
         return (info.results, frozenset(info.fetches)) if info is not None else (None, frozenset())
+
+    def _tells_all(self) -> bool:
+        """Whether the fetches are all that a run gives."""
+        info = self._lineage.dump.run_info()
+        return info is not None and info.unit == "program" and bool(info.fetches)
 
     def _has_known_reader(self, graph: Graph, node: str) -> bool:
         if node not in graph:
@@ -238,10 +244,11 @@ class Outcome:
             for datum in dump.by_tensor(tensor)
         ]
         is_end: dict[str, bool] = {}
+        tells_all = self._tells_all()
         for datum in dump.data():
             name, node = datum.tensor_name, datum.node_name
             if node not in is_end:
-                is_end[node] = not self._has_known_reader(graph, node)
+                is_end[node] = not tells_all and not self._has_known_reader(graph, node)
             if (is_end[node] and name not in handed_on) or name in fetches or node in fetches:
                 waiting.append(datum)
         done: set[int] = set()

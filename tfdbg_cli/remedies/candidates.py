@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.dumps.dump import CannotRedo
+from tfdbg_cli.dumps.graph import Node
+from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.cause_ops import is_decomposition
 from tfdbg_cli.filters.cause_rules import BY_ELEMENT
 from tfdbg_cli.filters.magnitude import largest_number
@@ -81,14 +83,29 @@ def candidates(situation: Situation) -> list[Candidate]:
     for make in (*_ADDED.get(situation.kind, ()), *CANDIDATES.get(situation.kind, ())):
         with contextlib.suppress(CannotRedo):  # what it would change isn't known
             for each in make(situation):
-                for one in (*_at_all(situation, make, each), each):
+                for one in _with_others(situation, make, each):
                     found.setdefault((one.text, one.change.wide), one)
     return [*found.values()]
 
 
-def _at_all(situation: Situation, make: _Make, one: Candidate) -> Iterator[Candidate]:
-    """A remedy for several ops of one line that are of one kind, as ``log(p) + log(1 - p)``."""
+def _with_others(situation: Situation, make: _Make, one: Candidate) -> Iterator[Candidate]:
+    """A remedy for an op, and for the others of its line that are of its kind.
+
+    The line may say so several times, as ``log(p) + log(1 - p)``, or be computed several times: in
+    a function of several layers, or once more by checkpointing. Then nobody can change one alone.
+    """
     others = situation.beside() if one.edit else []
+    together = [*_at_all(situation, make, one, others)]
+    yield from together
+    places = {own_frame(each.frames or ()) for each in (situation.node, *others)}
+    is_one_call = len(places) == 1 and all(each and each.columns for each in places)
+    if not together or not is_one_call:
+        yield one
+
+
+def _at_all(
+    situation: Situation, make: _Make, one: Candidate, others: Sequence[Node]
+) -> Iterator[Candidate]:
     changes = [
         each.change
         for other in others

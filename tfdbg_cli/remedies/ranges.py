@@ -176,9 +176,10 @@ def norms_kept(situation: Situation) -> Iterator[Candidate]:
     ]
     change = changes.pop(0)
     change.others = changes
-    text = f"each norm kept at {number_text(eps)} or above"
-    text = f"cosine_similarity with eps: {text}" if len(norms) > 1 else text
-    yield Candidate(text, change)
+    what = "norm" if {*meanings} == {"norm"} else "root"
+    words = f"each {what}" if len(norms) > 1 else f"the {what}"
+    as_known = ", as cosine_similarity does" if len(norms) > 1 else ""
+    yield Candidate(f"{words} kept at {number_text(eps)} or above{as_known}", change)
 
 
 def _kept_root(name: str, low: float) -> Change:

@@ -19,7 +19,7 @@ __all__ = ["Candidate", "Composite", "Situation", "changed_input", "small_number
 # So many views are looked through.
 _MOST_VIEWS = 20
 # More ops of one line aren't changed together.
-_MOST_BESIDE = 4
+_MOST_BESIDE = 50
 
 
 class Situation(NamedTuple):
@@ -86,7 +86,7 @@ class Situation(NamedTuple):
     def beside(self) -> list[Node]:
         """Ops of the same line that compute the same, and are bad too; logarithms in any case."""
         frame = own_frame(self.node.frames or ())
-        if not self.meaning or frame is None or later_phase(self.graph.nodes, self.node.name):
+        if not self.meaning or frame is None or not self._is_forward(self.node.name):
             return []
         found = []
         for name, node in self.graph.nodes.items():
@@ -94,11 +94,14 @@ class Situation(NamedTuple):
                 continue
             other = own_frame(node.frames or ())
             is_here = other is not None and other[:2] == frame[:2]
-            if is_here and not later_phase(self.graph.nodes, name) and self._counts(name):
+            if is_here and self._is_forward(name) and self._counts(name):
                 found.append(node)
                 if len(found) > _MOST_BESIDE:  # a loop that was unrolled
                     return []
         return found
+
+    def _is_forward(self, name: str) -> bool:
+        return later_phase(self.graph.nodes, name) in ("", "recompute")
 
     def _counts(self, name: str) -> bool:
         return self.kind == "log" or has_nonfinite(self.value(f"{name}:0"))

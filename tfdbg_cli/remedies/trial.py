@@ -10,10 +10,11 @@ from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.common.node_words import BACKWARD, PHASE
 from tfdbg_cli.dumps.dump import HANDLES, CannotRedo, Datum, Dump, variable_before
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.cause_ops import forward_node
-from tfdbg_cli.filters.cause_patterns import later_phase, number_of
+from tfdbg_cli.filters.cause_patterns import later_phase
 from tfdbg_cli.filters.lineage import TensorLineage
+from tfdbg_cli.remedies.ends import is_end
+from tfdbg_cli.remedies.gradient_ops import GradientOps, place_of
 from tfdbg_cli.remedies.wide import WideOps
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite
 
@@ -21,8 +22,6 @@ __all__ = ["Change", "Outcome", "Trial", "difference"]
 
 # What isn't in the dump is computed from what is, over so many ops.
 _MOST_BACK = 200
-# What an op computes -> what its derivative does, of the same input.
-_DERIVED = {"log": ("reciprocal", "div"), "div": ("div",), "pow": ("pow",), "exp": ("mul",)}
 _NOT_APART = "its gradient is of ops that aren't told apart"
 # What all trials at one stop may hold, in bytes.
 _MOST_BYTES = 1 << 29
@@ -116,11 +115,14 @@ class Trial:
         self._left = _MOST_BYTES
         self._lineage = TensorLineage.of(dump)
         self._graph: Graph = dump.graph() or Graph([])
+        self._gradients = GradientOps(self._lineage, self._graph)
         self._recorded: dict[str, Any] = {}
         self._outcome = Outcome()
         self._unknown: dict[str, str] = {}
         self._wide = self._wide_ops("")
         self._changes: dict[str, Change] = {}
+        # What changed ops are given, and what they make -> these ops.
+        self._near: dict[str, list[str]] = {}
         # What comes back to the functions in place of several ops; the nodes that carry it on.
         self._back: dict[str, Array] = {}
         self._carriers: set[str] = set()
@@ -133,6 +135,10 @@ class Trial:
             change: to be tried.
         """
         self._changes = {each.node: each for each in (change, *change.others)}
+        self._near = {}
+        for name in self._changes:
+            for each in (*self._graph.nodes[name].inputs, f"{name}:0"):
+                self._near.setdefault(each, []).append(name)
         self._outcome, self._unknown, self._back, self._carriers = Outcome(), {}, {}, set()
         self._wide = self._wide_ops(change.wide)
         self._outcome.wide = self._wide.reach
@@ -162,7 +168,9 @@ class Trial:
         The latter are in the order of the graph.
         """
         nodes, graph = self._graph.nodes, self._graph
-        begins = [each for start in self._changes for each in (start, *self._gradients(start))]
+        begins = [
+            each for start in self._changes for each in (start, *self._gradients.all_of(start))
+        ]
         within = {*begins}
         waiting = [*begins]
         while waiting:
@@ -196,7 +204,7 @@ class Trial:
         outcome = self._outcome
         start = self._changes.get(node.name)
         others = () if start else self._changes.values()
-        forward = next((each for each in others if self._is_gradient(node, each.node)), None)
+        forward = self._forward(node) if not start else None
         names = [*node.inputs]
         if any(each.inner and self._is_of_inner(node, each.inner) for each in others):
             self._pull(node)
@@ -241,6 +249,14 @@ class Trial:
             found = self._masked(node, forward, found)
         self._note(node, found, made)
 
+    def _forward(self, node: Node) -> Change | None:
+        """The change of the op of whose gradient a node is part; ``None``: it isn't."""
+        told = forward_node(self._graph, node)
+        near = [told.name] if told is not None and told.name in self._changes else []
+        near += [each for name in node.inputs for each in self._near.get(name, ())]
+        found = (each for each in near if self._gradients.is_of(node, each))
+        return next((self._changes[each] for each in found), None)
+
     def _given(self, node: Node, start: Change | None) -> list[Any]:
         """What a node reads; nothing, where it isn't known and what takes its place needs none."""
         try:
@@ -272,7 +288,7 @@ class Trial:
         )
 
     def _wide_ops(self, dtype: str) -> WideOps:
-        return WideOps(dtype, self._graph, self._lineage.roles.computes, self._is_gradient)
+        return WideOps(dtype, self._graph, self._lineage.roles.computes, self._gradients.is_of)
 
     def _in_wide(
         self, node: Node, given: Sequence[Any], made: Sequence[Any]
@@ -293,64 +309,6 @@ class Trial:
 
     # Gradients of the changed op.
 
-    def _gradients(self, name: str) -> list[str]:
-        """The ops of its gradient, which needn't depend on what it gives, but on its inputs."""
-        node = self._graph.nodes[name]
-        readers = {
-            edge.node: None
-            for each in (*node.inputs, f"{name}:0")
-            for edge in self._graph.recipients(node_name_of(each), control=False)
-        }
-        return [each for each in readers if self._is_gradient(self._graph.nodes[each], name)]
-
-    def _is_gradient(self, node: Node, of: str) -> bool:
-        """Whether an op is part of the gradient of another one.
-
-        JAX and TensorFlow 2 don't tell of which op. It reads what that was given, and is of the
-        same line, or computes what its derivative is. JAX gives gradients the lines of their
-        forward ops: what is of another one there is the derivative of something else.
-        """
-        told, forward = forward_node(self._graph, node), self._graph.nodes[of]
-        if told is not None or node.attributes.get(PHASE) != BACKWARD:
-            is_own = told is not None and told.name == of
-            return is_own or (self._is_factor(node, forward) and self._is_kept(node, forward))
-        if {*forward.inputs, f"{of}:0"}.isdisjoint(node.inputs):
-            return False
-        roles, place = self._lineage.roles, _place(forward)
-        if _place(node) == place:
-            return True
-        is_derived = roles.computes(node.op_type) in _DERIVED.get(
-            roles.computes(forward.op_type), ()
-        )
-        return is_derived and place not in self._lineage.once(_gradient_places)
-
-    def _is_factor(self, node: Node, forward: Node) -> bool:
-        """Whether a node can only be of an op's derivative: of what it is given and has made.
-
-        Or it is 1 / y^2 of the divisor of a quotient.
-        """
-        if f"{forward.name}:0" in node.inputs and not {*forward.inputs}.isdisjoint(node.inputs):
-            return True
-        computes = self._lineage.roles.computes
-        kinds = computes(forward.op_type), computes(node.op_type), number_of(node, "y")
-        return kinds == ("div", "pow", -2) and [*node.inputs] == [*forward.inputs[1:]]
-
-    def _is_kept(self, node: Node, forward: Node) -> bool:
-        """Whether a node of the forward pass is there for the gradients of a line alone.
-
-        JAX computes in the forward pass what a derivative is multiplied with.
-        """
-        waiting, place = [node], _place(forward)
-        for each in waiting:  # it grows
-            if each is not node and not self._is_known_before(each.name):
-                continue
-            edges = self._graph.recipients(each.name, control=False)
-            if _place(each) != place or not edges:
-                return False
-            found = (self._graph.nodes[edge.node] for edge in edges)
-            waiting += [reader for reader in found if reader not in waiting]
-        return self._is_known_before(node.name)
-
     def _reads_doubtful(self, node: Node) -> bool:
         """Whether a gradient reads what is as bad as in the run, though it may be of a changed op.
 
@@ -361,7 +319,8 @@ class Trial:
             if maker is None or not maker.inputs or self._is_other(name):
                 continue
             forwards = (self._graph.nodes[each] for each in self._changes)
-            if any(self._is_kept(maker, each) for each in forwards):
+            places = {place_of(each): each for each in forwards}  # `_is_kept` is about the line
+            if any(self._gradients.is_kept(maker, each) for each in places.values()):
                 return has_nonfinite(self._value(node, name))
         return False
 
@@ -373,7 +332,7 @@ class Trial:
         try:
             for name in names:
                 maker = self._graph.nodes.get(node_name_of(name))
-                if name not in given and maker and not self._is_gradient(maker, forward.name):
+                if name not in given and maker and not self._gradients.is_of(maker, forward.name):
                     self._back[change.node] = self._value(node, name)
                     return
         except CannotRedo as error:
@@ -389,7 +348,7 @@ class Trial:
                 return
             for change in self._changes.values():  # of this one only the derivative has come
                 parts = [self._graph.nodes[node_name_of(each)] for each in carried]
-                is_of = any(self._is_gradient(each, change.node) for each in parts)
+                is_of = any(self._gradients.is_of(each, change.node) for each in parts)
                 if change.node not in self._back and is_of and len(others) == 1:
                     self._back[change.node] = self._value(node, others.pop())
         except CannotRedo as error:
@@ -399,7 +358,7 @@ class Trial:
         between = {name for each in changes for name in (each.node, *each.between)}
         forward = forward_node(self._graph, node)
         # Another gradient may be added to what comes back, or what comes back be used elsewhere.
-        is_known = all(self._is_known_before(node_name_of(each)) for each in others)
+        is_known = all(self._gradients.is_before(node_name_of(each)) for each in others)
         if is_known and (forward is None or forward.name in between):
             self._carriers.add(node.name)
         else:
@@ -413,11 +372,6 @@ class Trial:
         x, found = self.value(f"{change.inner}:0"), self.value(name)
         slope = change.slope(x.astype(np.float64))
         return found.shape == x.shape and np.allclose(found.astype(np.float64), slope, atol=1e-6)
-
-    def _is_known_before(self, name: str) -> bool:
-        """Whether a node belongs to the forward pass."""
-        node = self._graph.nodes.get(name)
-        return node is not None and node.attributes.get(PHASE) != BACKWARD
 
     def _pull(self, node: Node) -> None:
         """The gradient of the function in place of several ops, where that of the inner one was."""
@@ -435,13 +389,13 @@ class Trial:
 
     def _is_of_inner(self, node: Node, inner: str) -> bool:
         """Whether an op is of the gradient of the inner op, and adds no other gradient to it."""
-        if not self._is_gradient(node, inner):
+        if not self._gradients.is_of(node, inner):
             return False
         makers = (self._graph.nodes.get(node_name_of(each)) for each in node.inputs)
         return not any(
             maker is not None
-            and not self._is_known_before(maker.name)
-            and not self._is_gradient(maker, inner)
+            and not self._gradients.is_before(maker.name)
+            and not self._gradients.is_of(maker, inner)
             and maker.name not in self._carriers
             for maker in makers
         )
@@ -458,7 +412,7 @@ class Trial:
         """What leaves the gradient of the changed op: elements that were clipped have none."""
         edges = self._graph.recipients(node.name, control=False)
         if edges and all(
-            self._is_gradient(self._graph.nodes[each.node], change.node) for each in edges
+            self._gradients.is_of(self._graph.nodes[each.node], change.node) for each in edges
         ):
             return list(found)
         forward = self._graph.nodes[change.node]
@@ -555,7 +509,7 @@ class Trial:
         return np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None
 
     def _give_up(self, node: Node, why: str) -> None:
-        # An update is told of only where nothing before it is unknown.
+        # An update is told of only where nothing before it is unknown, nor is what ends there.
         if why and (not self._outcome.unknown or self._is_update(self._outcome.unknown)):
             self._outcome.unknown, self._outcome.why = node.name, why
         left, sources = self._outcome.left, map(node_name_of, node.inputs)
@@ -565,18 +519,8 @@ class Trial:
             self._unknown[f"{node.name}:{slot}"] = why
 
     def _is_update(self, name: str) -> bool:
-        return later_phase(self._graph.nodes, name) == "optimizer"
-
-
-def _place(node: Node) -> tuple[str, int] | None:
-    frame = own_frame(node.frames or ())
-    return (frame.file, frame.line) if frame is not None else None
-
-
-def _gradient_places(lineage: TensorLineage) -> set[tuple[str, int] | None]:
-    """The lines of all gradients."""
-    nodes = lineage.graph.nodes.values() if lineage.graph is not None else ()
-    return {_place(each) for each in nodes if each.attributes.get(PHASE) == BACKWARD}
+        is_late = later_phase(self._graph.nodes, name) == "optimizer"
+        return is_late or is_end(self._lineage, self._outcome.left, name)
 
 
 def _same(one: Any, other: Any) -> bool:

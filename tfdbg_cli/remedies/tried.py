@@ -26,6 +26,7 @@ from tfdbg_cli.filters.forward import ForwardPass
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.remedies.candidates import candidates
 from tfdbg_cli.remedies.edits import Edit, edited, merged
+from tfdbg_cli.remedies.ends import is_end, writes
 from tfdbg_cli.remedies.situation import Candidate, Situation
 from tfdbg_cli.remedies.trial import Outcome, Trial, difference
 
@@ -36,7 +37,8 @@ _POLES = ("sqrt", "rsqrt", "pow")
 # Seconds of the processor for all remedies where nobody has asked for them; on a busy machine they
 # take longer by the clock.
 _AT_A_STOP, _BY_THE_CLOCK = 0.3, 10
-# A larger number that is written to a variable is told: it is finite, and ruins a model as well.
+# A larger number that is written to a variable, or returned, is told: it is finite, and ruins a
+# model as well.
 _WILD = 1e6
 # Further behind the source of a batch nobody looks.
 _MOST_BEHIND = 20
@@ -60,7 +62,7 @@ class TriedRemedy:
         largest: the largest difference of those.
         frame: the program's line; ``None``: it isn't known.
         edit: of that line; ``None``: it can't be written by a rule.
-        is_wild: what is written to variables is so large that it hardly helps.
+        is_wild: what is written to variables, or returned, is so large that it hardly helps.
     """
 
     candidate: Candidate
@@ -229,28 +231,27 @@ def _try(
         before, {name: value for name, value in outcome.values.items() if name in before}
     )
     frame = own_frame(node.frames or ())
-    is_later = bool(later_phase(nodes, outcome.unknown)) or _writes(lineage, outcome.unknown)
+    is_later = _is_behind(lineage, outcome, outcome.unknown)
     end = "clean to the loss" if loss is not None else ""
-    if numbers and not end and all(_is_behind(lineage, name) for name in outcome.left):
+    if numbers and not end and all(_is_behind(lineage, outcome, name) for name in outcome.left):
         end = "clean to the end of the forward pass"
     is_whole = not outcome.unknown or (bool(end) and is_later)
     is_whole = is_whole or _is_up_to_update(nodes, outcome)
-    is_whole = is_whole or all(_ends_well(lineage, name) for name in outcome.left)
-    written = _largest_written(lineage, outcome) if helps else 0.0
-    is_wild = written > _WILD
+    is_whole = is_whole or all(_ends_well(lineage, outcome, name) for name in outcome.left)
+    wild = _wild(lineage, outcome) if helps else ""
     then = _then(lineage, node, outcome, end, is_loss=loss is not None)
     return TriedRemedy(
         candidate,
         outcome,
         helps,
         helps and is_whole,
-        f"{then}, but writes up to {written:.2g}" if is_wild else then,
+        then + wild,
         loss,
         changed,
         largest,
         frame,
         _edit(dump, node, situation, candidate, frame),
-        is_wild,
+        bool(wild),
     )
 
 
@@ -262,11 +263,11 @@ def _reach(outcome: Outcome) -> str:
     return "this op and what follows"
 
 
-def _ends_well(lineage: TensorLineage, name: str) -> bool:
+def _ends_well(lineage: TensorLineage, outcome: Outcome, name: str) -> bool:
     """Whether a node that wasn't computed gives whole numbers, or writes what is known."""
     data = lineage.dump.by_node(name)
     is_whole_number = all("int" in each.dtype or each.dtype == "bool" for each in data)
-    return _writes(lineage, name) or (bool(data) and is_whole_number)
+    return is_end(lineage, outcome.left, name) or (bool(data) and is_whole_number)
 
 
 def _before(trial: Trial, outcome: Outcome, node: str) -> dict[str, Any]:
@@ -294,9 +295,9 @@ def _forward_pass(lineage: TensorLineage) -> ForwardPass:
     return ForwardPass(lineage.graph or Graph([]))
 
 
-def _is_behind(lineage: TensorLineage, name: str) -> bool:
+def _is_behind(lineage: TensorLineage, outcome: Outcome, name: str) -> bool:
     """Whether a node isn't of the forward pass, or writes what that has made."""
-    return name in lineage.once(_forward_pass).later or _writes(lineage, name)
+    return name in lineage.once(_forward_pass).later or is_end(lineage, outcome.left, name)
 
 
 def _loss(
@@ -368,12 +369,12 @@ def _then(lineage: TensorLineage, node: Node, outcome: Outcome, end: str, *, is_
     nodes = graph.nodes if graph is not None else {}
     phases = {later_phase(nodes, node_name_of(name)) for name in outcome.values}
     known = end and (f"{end}, gradients too" if "backward" in phases else end)
-    if all(_writes(lineage, name) for name in outcome.left):
+    if all(is_end(lineage, outcome.left, name) for name in outcome.left):
         return known if is_loss else "clean to the end of the run"
     if not known and _is_up_to_update(nodes, outcome):
         return "gradients clean; the loss is as it was"
     is_update = later_phase(nodes, outcome.unknown) == "optimizer"
-    if known and (is_update or _writes(lineage, outcome.unknown)):
+    if known and (is_update or is_end(lineage, outcome.left, outcome.unknown)):
         return known  # the update needs weights that aren't kept
     gone = f"{outcome.unknown} ({outcome.why})"
     if not known:
@@ -389,23 +390,19 @@ def _is_up_to_update(nodes: Mapping[str, Node], outcome: Outcome) -> bool:
     return "backward" in phases and later_phase(nodes, outcome.unknown) == "optimizer"
 
 
-def _writes(lineage: TensorLineage, name: str) -> bool:
-    """Whether a node writes to a variable."""
-    node = lineage.graph.nodes.get(name) if lineage.graph is not None else None
-    return node is not None and lineage.roles.writing.match(node.op_type) is not None
-
-
-def _largest_written(lineage: TensorLineage, outcome: Outcome) -> float:
-    """The largest magnitude among what would be written to variables, or added to them."""
+def _wild(lineage: TensorLineage, outcome: Outcome) -> str:
+    """What is said of wild numbers that go on to later runs; empty: there are none."""
     nodes = lineage.graph.nodes if lineage.graph is not None else {}
-    written = (
-        outcome.values[each]
-        for name in outcome.left
-        if _writes(lineage, name)
-        for each in nodes[name].inputs
-        if each in outcome.values and outcome.values[each].dtype.kind in "fV"
-    )
-    return max((float(np.abs(x.astype(np.float64)).max(initial=0)) for x in written), default=0.0)
+    written = (e for name in outcome.left if writes(lineage, name) for e in nodes[name].inputs)
+    info = lineage.dump.run_info()
+    handed = info.ends if info is not None else set()
+    for words, names in (("writes", written), ("returns", handed)):
+        values = (outcome.values[each] for each in names if each in outcome.values)
+        floats = (x.astype(np.float64) for x in values if x.dtype.kind in "fV")
+        largest = max((float(np.abs(x).max(initial=0)) for x in floats), default=0.0)
+        if largest > _WILD:
+            return f", but {words} up to {largest:.2g}"
+    return ""
 
 
 def written_variables(dump: Dump, outcome: Outcome) -> list[str]:
@@ -417,7 +414,7 @@ def written_variables(dump: Dump, outcome: Outcome) -> list[str]:
     """
     lineage = TensorLineage.of(dump)
     nodes = lineage.graph.nodes if lineage.graph is not None else {}
-    writers = (nodes[name] for name in outcome.left if _writes(lineage, name))
+    writers = (nodes[name] for name in outcome.left if writes(lineage, name))
     return sorted({node_name_of(each.inputs[0]) for each in writers if each.inputs})
 
 
@@ -461,6 +458,8 @@ def _edit(
     frames = [frame, *filter(None, others)]
     if len(frames) <= len(candidate.others) or {each.file for each in frames} != {frame.file}:
         return None
+    if frame.columns is not None:  # a call that was made several times is one place
+        frames = [*dict.fromkeys(frames)]
     found = edited(lines, frames, names, candidate.argument, spelling, candidate.numbers)
     if found is None and situation.meaning == "reciprocal":  # written as 1 / x
         found = edited(lines, frames, ("div",), 1, spelling, candidate.numbers)

@@ -108,7 +108,7 @@ def custom_derivatives():
     return jax.jit(jax.value_and_grad(lambda x: (own(x) + other(x)).sum()))(_ones(3))
 
 
-@case("gradients/cos")
+@case("recompute/cos")
 def remat():
     inner = jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
     return jax.jit(jax.grad(lambda x: inner(x).sum()))(_ones(3))

@@ -51,10 +51,10 @@ def test_what_is_stacked_is_made_of_all_iterations(function, given, expected):
 
 def test_what_is_bad_in_other_iterations_is_not_what_it_spread_to():
     def body(total, x):
-        return total + 1, jnp.log(x) * 2
+        return total + 1, 1 / (x**2 * 2)  # a finite number of each overflow
 
-    screen = _screen(lambda x: lax.scan(body, 0, x)[1].clip(0), jnp.array([1.0, 0, 2, 0, 0]))
-    assert screen[-1] == "Then:  spread to 2 tensors, among them scan/mul:0 (iteration 1)"
+    screen = _screen(lambda x: lax.scan(body, 0, x)[1], jnp.array([1.0, 1e25, 2, 1e25, 1e25]))
+    assert screen[-1].strip() == "spread to scan/mul:0 (iteration 1)"
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,21 @@ def test_what_is_bad_in_other_iterations_is_not_what_it_spread_to():
 )
 def test_what_a_branch_gives_began_inside_of_it(function, origin):
     assert _origins(function, jnp.array([-1.0, -2.0])) == [f"cond/{origin}/log 0"]
+
+
+def test_what_nothing_reads_in_a_loop_is_no_end_of_the_run():
+    """`jax.grad` leaves the function's own value there; the compiled function doesn't compute it.
+
+    The value overflows in iteration 0, the gradient in iteration 1.
+    """
+
+    def body(at, x):
+        return x * 1e7 + 0 * jax.grad(lambda x: (x**4).sum())(x)
+
+    def function(x):
+        return lax.fori_loop(0, 2, body, x)
+
+    dump = _dump(function, jnp.full(2, 1e10))
+    assert _told(dump.find(origin_of_nonfinite)) == ["scan/integer_pow_1 1"]
+    assert first_origin(dump).execution == 1
+    assert not _origins(lambda x: lax.fori_loop(0, 1, body, x), jnp.full(2, 1e10))

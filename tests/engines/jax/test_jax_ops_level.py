@@ -75,7 +75,7 @@ CASES = {
     looped: ("x[0] = 3", "while/log", 3),
     asked: ("x[2]", "while/cond/log", 0),
     chosen: ("x[0]", "cond/branch_1/log", 0),
-    recomputed: ("x[1]", "gradients/div", 0),
+    recomputed: ("x[1]", "recompute/div", 0),
 }
 
 

@@ -109,7 +109,8 @@ def test_a_stop_shows_how_the_nearest_tensor_grew(ask):
 
 def test_what_does_not_grow_is_said_not_to(ask):
     out, _ = ask("run -f", grow="pass")
-    assert re.search(r"Before: .*output of Net, max \|x\| \S+ at run \d+, it had hardly grown", out), out
+    words = r"Before: .*output of Net, max \|x\| \S+ at run \d+, it had hardly grown"
+    assert re.search(words, out), out
 
 
 def test_each_run_is_measured_if_somebody_asks(ask):

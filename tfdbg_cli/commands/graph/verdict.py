@@ -112,10 +112,13 @@ def passing(dump: Dump, predicate: Predicate) -> Iterator[Datum]:
     return dump.iter_find(predicate, on_error=lambda datum, error: None)
 
 
-def _given(dump: Dump, datum: Datum) -> frozenset[str]:
-    graph = dump.graph()
+def _given(dump: Dump, datum: Datum) -> frozenset[tuple[str, int]]:
+    """What an op was given when it made a tensor, and which execution of its maker that was of."""
+    graph, lineage = dump.graph(), TensorLineage.of(dump)
     node = graph.nodes.get(datum.node_name) if graph is not None else None
-    return frozenset(node.inputs) if node is not None else frozenset()
+    return frozenset(
+        (name, id(lineage.as_given(datum, name))) for name in (node.inputs if node else ())
+    )
 
 
 def spread_to(dump: Dump, begin: Datum) -> list[tuple[str, str, Datum]]:

@@ -292,7 +292,7 @@ COLUMNS = (
         9,
         lambda row: (Span(row.attribute(PHASE) or "-"),),
         lambda facts, datum: facts.attribute(datum, PHASE) or None,
-        "PyTorch: forward, backward, optimizer or recompute",
+        "PyTorch, JAX: forward, backward, optimizer or recompute",
         is_name=True,
     ),
     Column(

@@ -11,14 +11,16 @@ from typing import Any
 from tfdbg_cli.dumps.sources import Frame, is_library_path
 from tfdbg_cli.engines.kit.stacks import columns_at
 
-__all__ = ["GRADIENTS", "Scope", "frames_of", "modules_of", "node_name", "part_name"]
+__all__ = ["Scope", "frames_of", "modules_of", "node_name", "part_name"]
 
-#: Where the ops of a backward pass are.
-GRADIENTS = "gradients"
+# Phases -> where their ops are; those of the forward pass are in their modules.
+_OUTERMOST = {"backward": ("gradients",), "recompute": ("recompute",)}
 _WRAPPED = re.compile(r"^(\w+)\((.*)\)$")
 _NOT_IN_NAMES = re.compile(r"[^\w.\-]+")
 _MODULES_OF_FLAX = os.path.join("flax", "nnx", "nn") + os.sep
-_TRANSFORMS = frozenset(["checkpoint", "remat", "rematted_computation"])
+# What `jax.checkpoint` computes again in the backward pass.
+_AGAIN = "rematted_computation"
+_TRANSFORMS = frozenset(["checkpoint", "remat", _AGAIN])
 _TRACING = "trace_to_jaxpr"
 
 
@@ -27,36 +29,36 @@ class Scope:
 
     Attributes:
         parts: their names, the outermost first.
-        is_gradient: they compute gradients.
+        phase: ``forward``, ``backward``, or ``recompute``: again, for the backward pass.
     """
 
-    __slots__ = ("is_gradient", "parts")
+    __slots__ = ("parts", "phase")
 
-    def __init__(self, parts: tuple[str, ...] = (), is_gradient: bool = False) -> None:
+    def __init__(self, parts: tuple[str, ...] = (), phase: str = "forward") -> None:
         self.parts = parts
-        self.is_gradient = is_gradient
+        self.phase = phase
 
     def inside(self, stack: str) -> Scope:
         """With what a name stack adds: ``transpose(jvp(Model))/Dense_0``."""
-        parts, is_gradient = list(self.parts), self.is_gradient
+        parts, phase = list(self.parts), self.phase
         for whole in _split(stack):
             part = whole
             while (found := _WRAPPED.match(part)) is not None:
-                is_gradient = is_gradient or found[1] == "transpose"
+                phase = "backward" if found[1] == "transpose" else phase
                 part = found[2]
+            phase = "recompute" if part == _AGAIN and phase == "backward" else phase
             found_parts = [part_name(each) for each in _split(part)]
             parts += [name for name in found_parts if name and name not in _TRANSFORMS]
-        return Scope((*parts,), is_gradient)
+        return Scope((*parts,), phase)
 
     def function(self, name: str) -> Scope:
         """Inside of a function of its own."""
         part = part_name(name)
-        return Scope((*self.parts, part), self.is_gradient) if part else self
+        return Scope((*self.parts, part), self.phase) if part else self
 
     def name(self, op: str) -> str:
         """Of an op."""
-        outermost = (GRADIENTS,) if self.is_gradient else ()
-        return "/".join((*outermost, *self.parts, op))
+        return "/".join((*_OUTERMOST.get(self.phase, ()), *self.parts, op))
 
 
 def part_name(text: str) -> str:

@@ -60,10 +60,10 @@ class Op:
         "frames",
         "inputs",
         "inside",
-        "is_gradient",
         "kind",
         "name",
         "outputs",
+        "phase",
         "shards",
     )
 
@@ -82,7 +82,7 @@ class Op:
         self.inputs = inputs
         self.outputs = outputs
         self.frames = frames
-        self.is_gradient = False
+        self.phase = "forward"
         self.shards: Shards | None = None
         self.inside: Shards | None = None
         self.bodies: Sequence[Block] = ()
@@ -142,7 +142,7 @@ class Op:
             text = "" if "jaxpr" in name or callable(value) else str(value)
             if text and text not in ("None", "False", "()") and len(text) <= _LONGEST_TEXT:
                 made[name] = text
-        made["_phase"] = "backward" if self.is_gradient else "forward"
+        made["_phase"] = self.phase
         scope = self.name.rpartition("/")[0]
         if scope:
             made["_module"] = scope

@@ -124,7 +124,7 @@ class Plan:
             source = equation.source_info
             here = scope.inside(scope_of(source))
             if not here.parts:
-                here = Scope(modules_of(source), here.is_gradient)
+                here = Scope(modules_of(source), here.phase)
             inputs = [_read(known, each) for each in equation.invars]
             frames = _frames(source, caller)
             called = called_jaxpr(equation)
@@ -138,11 +138,11 @@ class Plan:
                 for variable, result in zip(equation.outvars, called.jaxpr.outvars, strict=True):
                     known[variable] = _read(inner, result)
                 continue
-            self.has_gradients = self.has_gradients or here.is_gradient
+            self.has_gradients = self.has_gradients or here.phase == "backward"
             name = self._numbering.name(here.name(equation.primitive.name))
             outputs = [block.place(f"{name}:{slot}") for slot in range(len(equation.outvars))]
             op = Op(name, equation, jaxpr, inputs, outputs, frames)
-            op.is_gradient = here.is_gradient
+            op.phase = here.phase
             self._place_in_shards(op)
             known.update(zip(equation.outvars, outputs, strict=True))
             returns = self._bodies(op, block, here.function(equation.primitive.name))

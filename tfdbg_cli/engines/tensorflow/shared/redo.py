@@ -17,6 +17,7 @@ from tfdbg_cli.engines.tensorflow.shared import guard
 __all__ = ["redo_of"]
 
 _FLOATS = (types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_FLOAT)
+_HANDLES = (types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT)
 # They give the same in each run of the same graph, whatever is recorded of it.
 _KEPT = (
     *("RandomUniform", "RandomStandardNormal", "TruncatedNormal"),
@@ -66,6 +67,8 @@ class _RedoGraph:
         is_call = not is_alone and _calls_functions(definition)
         if signature is None or signature.is_stateful or is_call:
             raise CannotRedo("it has a state, or calls a function")
+        if signature.output_arg and all(each.type in _HANDLES for each in signature.output_arg):
+            raise CannotRedo(CannotRedo.NO_NUMBERS)
         kinds = tuple(str(each.dtype) for each in given)
         key = str(definition), kinds, is_wide
         with guard.bypass():

@@ -529,7 +529,7 @@ class ModulesDump(MemoryDump):
         sources: Iterable[str] = self._read_by(inside.call)
         if kind == "gradient":
             name, sources = f"{_GRADIENTS}{name}", self._gradients_of(inside.call)
-            # Of a tensor that a call and one inside it return the inner one's gradient is told first.
+            # Of a tensor that two calls return the gradient of the inner one is told first.
             handed = (each for border in inside.call.borders.values() for each in border.gradients)
             when = max(when, *(each.time for each in handed), 0)
         name = self._free(name)
