@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdbg_cli.engines.onnx.model import Model, ModelNode
+from tfdbg_cli.engines.onnx.model import HANDED_ON, Handed, Model, ModelNode
 from tfdbg_cli.engines.onnx.stepping.nodes import BodyRunner
 
 __all__ = ["Inner", "Insides"]
@@ -25,7 +25,7 @@ class Inner(NamedTuple):
         value: it.
     """
 
-    node: ModelNode
+    node: ModelNode | Handed
     slot: int
     value: Any
 
@@ -44,6 +44,13 @@ class Insides:
     def __init__(self, session: Any, model: Model) -> None:
         self._runner = BodyRunner(session, model)
         self.notes: list[str] = []
+        self._reached: set[str] = set()
+        self._gone_round: set[str] = set()
+
+    @property
+    def passed(self) -> set[str]:
+        """The loops that were reached, and never gone round."""
+        return self._reached - self._gone_round
 
     def of(self, node: ModelNode, known: Mapping[str, Any]) -> Iterator[Inner]:
         """The tensors inside of a node, in the order in which they were computed.
@@ -67,6 +74,7 @@ class Insides:
     def _loop(
         self, node: ModelNode, body: Any, given: list[Any], known: Mapping[str, Any]
     ) -> Iterator[Inner]:
+        self._reached.add(node.name)
         trips = _MOST + 1 if given[0] is None else int(np.asarray(given[0]).item())
         going = True if given[1] is None else bool(np.asarray(given[1]).item())
         carried = given[2:]
@@ -90,6 +98,7 @@ class Insides:
         self, node: ModelNode, body: Any, given: list[Any], known: Mapping[str, Any]
     ) -> Iterator[Inner]:
         """https://onnx.ai/onnx/operators/onnx__Scan.html, from opset 9 on."""
+        self._reached.add(node.name)
         said = {each.name: each for each in node.proto.attribute}
         count = said["num_scan_inputs"].i
         carried, scanned = given[: len(given) - count], given[len(given) - count :]
@@ -121,11 +130,18 @@ class Insides:
         given: Mapping[str, Any],
     ) -> tuple[list[Inner], dict[str, Any]]:
         """One execution of a body: its tensors, and its values by the body's names."""
+        self._gone_round.add(node.name)
         visible = {**known, **given}
         found = {**given, **self._runner.run(body, visible)}
         seen = {**visible, **found}
         scope = f"{node.name}/{attribute.removesuffix('_branch')}"
         inner: list[Inner] = []
+        handed = [
+            (each.op_type == HANDED_ON, Inner(each, 0, found[each.tensor]))
+            for each in node.handed
+            if each.scope == scope and each.tensor in found
+        ]
+        inner += (each for is_end, each in handed if not is_end)
         for each in node.body:
             if each.scope != scope:
                 continue
@@ -136,4 +152,5 @@ class Insides:
                 for slot, name in each.outputs.items()
                 if name in found
             ]
+        inner += (each for is_end, each in handed if is_end)
         return inner, found

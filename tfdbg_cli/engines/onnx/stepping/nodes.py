@@ -115,7 +115,7 @@ class BodyRunner:
             name: _ort_value(array, number)
             for (name, array), number in zip(arrays.items(), numbers, strict=True)
         }
-        wanted = [name for node in body.node for name in node.output if name]
+        wanted = _given(body)
         with straight():
             found = self._made[key][1].run_with_ort_values(wanted, feeds)
         made = dict(zip(wanted, map(as_value, found), strict=True))
@@ -135,12 +135,17 @@ class BodyRunner:
             given = proto.graph.input.add()
             given.name = name
             given.type.tensor_type.elem_type = number
-        for node in body.node:
-            for name in node.output:
-                if name:
-                    proto.graph.output.append(onnx.ValueInfoProto(name=name))
+        for name in _given(body):
+            proto.graph.output.append(onnx.ValueInfoProto(name=name))
         with straight():
             return session_of(proto, self._session)
+
+
+def _given(body: Any) -> list[str]:
+    """What a body computes, and which of its initializers it gives."""
+    made = [name for node in body.node for name in node.output if name]
+    held = {each.name for each in body.initializer}
+    return [*made, *(each.name for each in body.output if each.name in held)]
 
 
 def _free_names(body: Any) -> set[str]:

@@ -54,6 +54,12 @@ class OnnxStepper(ReplayStepper):
         self._runner = runner
         self._weights = {f"{weight.node}:0" for weight in model.weights.values()}
         self._makers = {name: at for at, step in enumerate(self._steps) for name in step.outputs}
+        #: What the run has computed inside of steps, by the steps' nodes.
+        self._insides: dict[str, list[Datum]] = {}
+        around = {name: step.node for step in self._steps for name in step.members[1:]}
+        for datum in real.dump.data():
+            if datum.node_name in around:
+                self._insides.setdefault(around[datum.node_name], []).append(datum)
         #: What steps have computed where that isn't what the record has.
         self._computed: dict[str, Any] = {}
         self._overrides: dict[str, Any] = {}
@@ -165,7 +171,8 @@ class OnnxStepper(ReplayStepper):
         return {name: value for name, value in self._overrides.items() if self._is_there(name)}
 
     def _reader(self) -> StepReader:
-        record, steps, computed = self._record, self._steps, dict(self._computed)
+        record, steps, insides = self._record, self._steps, self._insides
+        computed = dict(self._computed)
         first = [
             datum
             for name, datum in record.items()
@@ -178,7 +185,8 @@ class OnnxStepper(ReplayStepper):
             step = steps[index]
             names = step.outputs if not step.is_feed else ()
             anew = {name: held_datum(name, computed[name]) for name in names if name in computed}
-            return [
+            inside = [] if anew else insides.get(step.node, [])
+            return inside + [
                 anew.get(name) or record[name] for name in names if name in anew or name in record
             ]
 
@@ -229,4 +237,5 @@ def _step(node: ModelNode) -> Step:
 
 
 def _inside(node: ModelNode) -> list[str]:
-    return [name for each in node.body for name in (each.name, *_inside(each))]
+    handed = [each.name for each in node.handed if each.tensor]
+    return [*handed, *(name for each in node.body for name in (each.name, *_inside(each)))]
