@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tfdbg_cli.common.node_words import CARRY, COLLECTED
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.executions import Executions, InputMoment, body_of, call_of
 from tfdbg_cli.dumps.graph import Edge, Graph, Node, parse_tensor_name
@@ -19,10 +20,12 @@ __all__ = ["Ancestry", "AncestryStep", "Origin"]
 _MERGES = frozenset({"Merge", "RefMerge", "_XlaMerge"})
 # A variable of a loop: what begins the loop, and what comes round.
 _VARIABLE = "_Arg"
+# ONNX's loops: an output is what it began with, or what the last iteration gave.
+_LOOPS = frozenset({"Loop", "Scan"})
 # They keep tensors of several iterations in a list.
 _COLLECTING = frozenset(
     {
-        "_Collected",  # of an engine whose loops hand out what each iteration has made
+        COLLECTED,
         "TensorListConcatLists",
         "TensorListPushBack",
         "TensorListPushBackBatch",
@@ -237,6 +240,10 @@ class Ancestry:
         inputs = list(dict.fromkeys(node.inputs))
         if node.op_type == _VARIABLE and len(inputs) == 2:
             return self._variable(name, inputs, when)
+        if node.op_type == CARRY and len(inputs) == 2:
+            begin, again = (self._at(tensor, when, None) for tensor in inputs)
+            if begin is not None and again is not None and self.place(begin) > self.place(again):
+                inputs.pop()  # the loop was entered anew
         if node.returns:
             slots = range(len(node.returns)) if slot is None else [slot]
             picked = [self._result(node, each, when) for each in slots if each < len(node.returns)]
@@ -296,8 +303,17 @@ class Ancestry:
         known = [(self._at(way, when, None), way) for way in ran]
         dumped = [(self._order[id(datum)], way) for datum, way in known if datum is not None]
         if len(dumped) == len(known) and dumped and not is_loop:
-            return max(dumped)[1]
+            latest, way = max(dumped)
+            if node.op_type in _LOOPS and latest < self._last_place(node, slot, when):
+                return ways[0]  # of an execution before: this time it was not gone round
+            return way
         return (ran or [way for way in ways if way] or [""])[-1]
+
+    def _last_place(self, node: Node, slot: int, when: InputMoment) -> int:
+        """The place of what a node has given the time before; -1: nothing."""
+        data = self._dump.by_tensor(f"{node.name}:{slot}")
+        last = self._last(data, when.moment, None) if data else None
+        return self.place(last) if last is not None else -1
 
     def _was_passed(self, node: Node, slot: int, when: InputMoment) -> bool:
         """Whether a loop that was dumped at a moment was not gone round this time."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.common.node_words import CARRY, COLLECTED
 from tfdbg_cli.dumps.elements import parse_tensor_name
 from tfdbg_cli.engines.onnx.values import ELEMENTS, bits_of
 
@@ -170,11 +171,15 @@ class Model:
             found = f"{name}_{count}"
         return found
 
-    def _name_outside(self, name: str) -> str:
-        """The node of an input or initializer: ``x`` for the tensor ``x`` or ``x:0``."""
+    def _take(self, name: str, scope: str) -> str:
+        """The node of what comes from outside: ``x`` for the tensor ``x`` or ``x:0``."""
         _check_names(name)
-        node = self._free(_plain(name), "")
+        node = self._free(_plain(name), scope)
         self._taken.add(node)
+        return node
+
+    def _name_outside(self, name: str) -> str:
+        node = self._take(name, "")
         self.tensors[name] = f"{node}:0"
         return node
 
@@ -182,13 +187,6 @@ class Model:
         load = functools.partial(_weight, tensor, self.folder)
         dtype = ELEMENTS.get(tensor.data_type, "")
         self.weights[name] = Weight(node, dtype, tuple(tensor.dims), load)
-
-    def _name_inside(self, name: str, scope: str) -> str:
-        """The node of what a body is given, or of what becomes of it."""
-        _check_names(name)
-        node = self._free(_plain(name), scope)
-        self._taken.add(node)
-        return node
 
     def _named(
         self, protos: Sequence[Any], tensors: dict[str, str], scope: str, owner: ModelNode | None
@@ -220,12 +218,12 @@ class Model:
     ) -> list[str]:
         """Name what is in a body of a node; the tensors that it reads from around it."""
         scope = f"{node.name}/{attribute.removesuffix('_branch')}"
-        held = {each.name: self._name_inside(each.name, scope) for each in graph.initializer}
+        held = {each.name: self._take(each.name, scope) for each in graph.initializer}
         for tensor in graph.initializer:
             self._weigh(f"{scope}/{tensor.name}", tensor, held[tensor.name])
         given = {each.name: "" for each in graph.input if each.name not in held}
         if node.op_type in LOOPS:  # else it is known by the node that brings it
-            given = {each: self._name_inside(each, scope) for each in given}
+            given = {each: self._take(each, scope) for each in given}
         own = {**held, **given}
         inner = {**tensors, **{each: f"{name}:0" if name else "" for each, name in own.items()}}
         body = self._named(graph.node, inner, scope, node)
@@ -261,7 +259,7 @@ class Model:
         scanned = next((a.i for a in node.proto.attribute if a.name == "num_scan_inputs"), 0)
         count = len(begins) - scanned
         for at, ((tensor, name), begin) in enumerate(zip(given.items(), begins, strict=False)):
-            op_type, taken = "Carry", [begin]
+            op_type, taken = CARRY, [begin]
             if is_loop and not at:
                 op_type, taken = "Iteration", []
             elif at >= count:
@@ -270,7 +268,7 @@ class Model:
                 result, again = made[at - is_loop]
                 if again != f"{name}:0" and again.removesuffix(":0") in given.values():
                     # As it was in the same iteration, whichever of them is dumped first.
-                    kept = self._name_inside(f"{tensor}_next", scope)
+                    kept = self._take(f"{tensor}_next", scope)
                     node.handed.append(Handed(kept, HANDED_ON, (again,), result.name, scope))
                     again = f"{kept}:0"
                 taken.append(again)
@@ -280,8 +278,8 @@ class Model:
             if slot + first < count:
                 node.ends.append([begins[slot + first], tensor])
             else:
-                name = self._name_inside(f"{node.name}/collected_{slot}", scope)
-                node.handed.append(Handed(name, "_Collected", (tensor,)))
+                name = self._take(f"{node.name}/collected_{slot}", scope)
+                node.handed.append(Handed(name, COLLECTED, (tensor,)))
                 node.ends.append([f"{name}:0"])
 
     @functools.cached_property

@@ -114,13 +114,20 @@ class Record:
         known = {name: as_value(value) for name, value in feeds.items()}
         made: dict[str, list[Inner]] = {}
         try:
-            known.update((name, each.load()) for name, each in model.weights.items())
+            weights = model.weights.items()
+            known.update((name, each.load()) for name, each in weights if name in model.tensors)
             known.update(found)
-            for node in nodes:
-                made[node.name] = list(insides.of(node, known))
         except Exception as error:  # the rest of the run is shown all the same
             pass_on(error)
             notes.append(f"The inside of branches and loops isn't shown: {one_line(error)}")
+            return {}
+        for node in nodes:
+            inner = made[node.name] = []
+            try:
+                inner.extend(insides.of(node, known))
+            except Exception as error:
+                pass_on(error)
+                notes.append(f"Not all of the inside of {node.name} is shown: {one_line(error)}")
         notes += insides.notes
         passed |= insides.passed
         return made
