@@ -241,9 +241,7 @@ class Ancestry:
         if node.op_type == _VARIABLE and len(inputs) == 2:
             return self._variable(name, inputs, when)
         if node.op_type == CARRY and len(inputs) == 2:
-            begin, again = (self._at(tensor, when, None) for tensor in inputs)
-            if begin is not None and again is not None and self.place(begin) > self.place(again):
-                inputs.pop()  # the loop was entered anew
+            return [(tensor, when) for tensor in self._carried(inputs, when)]
         if node.returns:
             slots = range(len(node.returns)) if slot is None else [slot]
             picked = [self._result(node, each, when) for each in slots if each < len(node.returns)]
@@ -280,6 +278,21 @@ class Ancestry:
         if first is None or last is None or self._order[id(first)] < self._order[id(last)]:
             return [(again, before)]
         return [(begin, when)]  # the loop was entered anew
+
+    def _carried(self, inputs: list[str], when: InputMoment) -> list[str]:
+        """What an iteration was given: as the loop began, or what the one before has made."""
+        begin, again = inputs
+        last = self._at(again, when, None)
+        if last is None:
+            return [begin] if self._dump.by_tensor(again) else inputs
+        # The loop was entered anew if it, or what it begins with, was done since.
+        done, maker = [begin], parse_tensor_name(again)[0]
+        for edge in self._graph.recipients(again) if maker in self._graph else ():
+            ways = enumerate(self._graph.nodes[edge.node].returns)
+            done += (f"{edge.node}:{slot}" for slot, handed in ways if again in handed)
+        data = (self._at(tensor, when, None) for tensor in done)
+        is_anew = any(each is not None and self.place(each) > self.place(last) for each in data)
+        return [begin if is_anew else again]
 
     def _result(self, node: Node, slot: int, when: InputMoment) -> str:
         """The tensor that a call has handed on."""

@@ -244,7 +244,7 @@ class Model:
         scope: str,
         given: Mapping[str, str],
         begins: Sequence[str],
-        made: Sequence[tuple[Any, str]],
+        made: list[tuple[Any, str]],
     ) -> None:
         """Say what the iterations of a loop get, and what becomes of what they make.
 
@@ -270,7 +270,7 @@ class Model:
                     # As it was in the same iteration, whichever of them is dumped first.
                     kept = self._take(f"{tensor}_next", scope)
                     node.handed.append(Handed(kept, HANDED_ON, (again,), result.name, scope))
-                    again = f"{kept}:0"
+                    made[at - is_loop] = result, (again := f"{kept}:0")
                 taken.append(again)
             node.handed.append(Handed(name, op_type, tuple(filter(None, taken)), tensor, scope))
         first = 2 if is_loop else 0
