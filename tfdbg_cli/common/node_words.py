@@ -15,9 +15,7 @@ __all__ = [
     "ARGUMENT",
     "BACKWARD",
     "BACKWARD_CALLED_AT",
-    "CARRY",
     "CHECKED",
-    "COLLECTED",
     "DIMENSIONS",
     "ERROR",
     "FACTORS",
@@ -75,10 +73,6 @@ ALPHA, VALUE, SCALARS = "_arg_alpha", "_arg_value", "_arg_scalars"
 FACTORS = (ALPHA, VALUE)
 #: Along which a reduction goes.
 DIMENSIONS = ("_arg_dim", "_arg_axes", "_arg_axis", "axes", "axis")
-
-#: Types of nodes at the border of a loop's body: what an iteration gets, from outside the loop or
-#: from the iteration before; and what becomes of what all iterations have made.
-CARRY, COLLECTED = "Carry", "_Collected"
 
 #: The beginnings of the names of nodes: of gradients, of what a run is given.
 GRADIENTS, INPUTS = "gradients/", "input/"

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tfdbg_cli.common.node_words import CARRY, COLLECTED
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.executions import Executions, InputMoment, body_of, call_of
-from tfdbg_cli.dumps.graph import Edge, Graph, Node, parse_tensor_name
+from tfdbg_cli.dumps.graph import CARRY, COLLECTED, Edge, Graph, Node, parse_tensor_name
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 
 __all__ = ["Ancestry", "AncestryStep", "Origin"]

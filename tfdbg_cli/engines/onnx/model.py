@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.common.node_words import CARRY, COLLECTED
-from tfdbg_cli.dumps.elements import parse_tensor_name
+from tfdbg_cli.dumps.graph import CARRY, COLLECTED, parse_tensor_name
 from tfdbg_cli.engines.onnx.values import ELEMENTS, bits_of
 
 __all__ = [

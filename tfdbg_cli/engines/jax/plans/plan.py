@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from tfdbg_cli.common.node_words import CARRY, COLLECTED
-from tfdbg_cli.dumps.graph import Node
+from tfdbg_cli.dumps.graph import CARRY, COLLECTED, Node
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.names import Scope, frames_of, modules_of, node_name
 from tfdbg_cli.engines.jax.plans.ops import Block, Constant, Op
