@@ -25,6 +25,7 @@ _LOOPS = frozenset({"Loop", "Scan"})
 _COLLECTING = frozenset(
     {
         COLLECTED,
+        "SequenceInsert",
         "TensorListConcatLists",
         "TensorListPushBack",
         "TensorListPushBackBatch",
@@ -208,12 +209,16 @@ class Ancestry:
         while waiting:
             tensor, passed, at = waiting.popleft()
             found = self._at(tensor, at, consumer)
+            name, output = parse_tensor_name(tensor)
             if found is not None:
                 made = self._collected(tensor, at, consumer) if at.all else [found]
                 data += ((each, passed) for each in made or [found])
+                if found.dtype or name not in self._graph or not self._goes_on(name):
+                    continue
+                at = at._replace(moment=self.place(found))  # a list: what was put into it counts
+            elif self._dump.by_tensor(tensor):
                 continue
-            name, output = parse_tensor_name(tensor)
-            if (tensor, at.execution) in seen or self._dump.by_tensor(tensor):
+            if (tensor, at.execution) in seen:
                 continue
             seen.add((tensor, at.execution))
             if name not in self._graph or not self._goes_on(name):

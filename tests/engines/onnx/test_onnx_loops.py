@@ -92,16 +92,18 @@ def _rows(xs, counts, z=(1, 1)):
     }
 
 
-_SEQUENCE = """g (float[N] x, int64 count) => (float[N] y, seq(float[N]) s) <bool true = {1}> {
+_SEQUENCE = """g (float[N] x, int64 count) => (float[M] y) <bool true = {1}, float one = {1}> {
     [none] none = SequenceEmpty <dtype = 1> ()
-    [walk] s, y = Loop (count, true, none, x) <
+    [walk] s, end = Loop (count, true, none, x) <
         body = step (int64 at, bool going, seq(float[N]) list, float[N] v)
             => (bool on, seq(float[N]) longer, float[N] next) {
             [on] on = Identity(going)
-            [log] next = Log(v)
-            [insert] longer = SequenceInsert(list, next)
+            [sub] next = Sub(v, one)
+            [log] made = Log(next)
+            [insert] longer = SequenceInsert(list, made)
         }
     >
+    [join] y = ConcatFromSequence <axis = 0> (s)
 }"""
 #: One carried value is handed on as the next one; an initializer says that the loop goes on.
 _HANDED_ON = """g (float[N] x, int64 count) => (float[N] a, float[N] b, float[N] c)
@@ -210,8 +212,8 @@ CASES = {
     ),
     "a sequence": (
         _SEQUENCE,
-        {"x": _floats(20, 3), "count": np.array(4)},
-        ["log 3"],
+        {"x": _floats(20, 2.5), "count": np.array(4)},
+        ["log 2", "log 3"],
         "the logarithm of a negative number at [1]",
     ),
 }
