@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.executions import Executions, InputMoment, body_of, call_of
 from tfdbg_cli.dumps.graph import CARRY, COLLECTED, Edge, Graph, Node, parse_tensor_name
@@ -213,9 +214,9 @@ class Ancestry:
             if found is not None:
                 made = self._collected(tensor, at, consumer) if at.all else [found]
                 data += ((each, passed) for each in made or [found])
-                if found.dtype or name not in self._graph or not self._goes_on(name):
+                if not _is_list(found) or name not in self._graph or not self._goes_on(name):
                     continue
-                at = at._replace(moment=self.place(found))  # a list: what was put into it counts
+                at = at._replace(moment=self.place(found))  # what was put into it counts
             elif self._dump.by_tensor(tensor):
                 continue
             if (tensor, at.execution) in seen:
@@ -393,6 +394,14 @@ class Ancestry:
             if not self._names[at].startswith(prefix):
                 return
             yield self._names[at]
+
+
+def _is_list(datum: Datum) -> bool:
+    """Whether a value is none that an array can hold, as far as is known."""
+    try:
+        return not datum.dtype
+    except DumpError:
+        return False
 
 
 def _chain(

@@ -10,6 +10,7 @@ from onnx_kit import session_of
 from test_onnx_runs import debugged
 
 from tfdbg_cli.commands.graph.verdict import first_origin, verdict
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.ancestry import Ancestry
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.run_folder.writer import write_run_folder
@@ -281,6 +282,8 @@ def test_the_stepper_shows_the_inside_of_a_step_that_was_done():
     assert _told(dump.find(origin_of_nonfinite)) == origins
     while stepper.position:
         stepper.back()
+    with pytest.raises(UserError, match="no tensor two:0"):  # it is the body's own
+        stepper.override("two:0", 3)
     stepper.override("x:0", _floats(-1, -1))
     stepper.reach("walk:0")
     assert not stepper.dump().by_node("exp")  # those are of the run without the override

@@ -45,9 +45,12 @@ class Insides:
 
     def __init__(self, session: Any, model: Model) -> None:
         self._runner = BodyRunner(session, model)
-        self.notes: list[str] = []
+        self.notes: dict[str, None] = {}
         self._reached: set[str] = set()
         self._gone_round: set[str] = set()
+
+    def _note(self, text: str) -> None:
+        self.notes[text] = None
 
     @property
     def passed(self) -> set[str]:
@@ -73,7 +76,7 @@ class Insides:
         elif node.proto.op_type == "Scan" and all(value is not None for value in given):
             yield from self._shown(node, known, self._scan(node, bodies["body"], given, known))
         else:
-            self.notes.append(f"The inside of {node.name} ({node.op_type}) isn't shown.")
+            self._note(f"The inside of {node.name} ({node.op_type}) isn't shown.")
 
     def _shown(
         self, node: ModelNode, known: Mapping[str, Any], iterations: Iterator[list[Inner]]
@@ -102,7 +105,7 @@ class Insides:
                     break
         if is_cut:
             kind = node.op_type.lower()
-            self.notes.append(f"Of the {kind} {node.name} {_MOST:,} iterations are shown{later}.")
+            self._note(f"Of the {kind} {node.name} {_MOST:,} iterations are shown{later}.")
 
     def _loop(
         self, node: ModelNode, body: Any, given: list[Any], known: Mapping[str, Any]
@@ -161,7 +164,7 @@ class Insides:
         visible = {**known, **given}
         made = self._runner.run(body, visible)
         if any(name and name not in made for each in body.node for name in each.output):
-            self.notes.append(f"Of the inside of {node.name} what is made of arrays is shown.")
+            self._note(f"Of the inside of {node.name} what is made of arrays is shown.")
         found = {name: value for name, value in {**given, **made}.items() if value is not None}
         seen = {**visible, **found}
         scope = f"{node.name}/{attribute.removesuffix('_branch')}"

@@ -134,7 +134,8 @@ class OnnxStepper(ReplayStepper):
         return self._model.tensors.get(name, name)
 
     def _overridable(self, tensor_name: str) -> tuple[np.dtype[Any], Sequence[int | None] | None]:
-        self.check_known(tensor_name, (*self._makers, *self._weights))
+        held = self._weights.intersection(self._model.tensors.values())  # not those of bodies
+        self.check_known(tensor_name, (*self._makers, *held))
         self.check_unread(tensor_name)
         like = self._like(tensor_name)
         return like.dtype, like.shape
