@@ -231,7 +231,8 @@ class Model:
         if node.op_type == "If":
             node.branches[attribute] = made
         elif node.op_type in LOOPS:
-            begins = [tensors.get(each, "") for each in node.proto.input]
+            # The first Scan, of opset 8, has lengths of sequences in front.
+            begins = [tensors.get(each, "") for each in node.proto.input][-len(given) :]
             self._hand(node, scope, given, begins, list(zip(graph.output, made, strict=True)))
         inside = {*own.values(), *(each.name for each in body)}
         read = (tensor for each in body for tensor in each.inputs)
