@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.executions import Executions, InputMoment, body_of, call_of
-from tfdbg_cli.dumps.graph import Edge, Graph, Node, parse_tensor_name
+from tfdbg_cli.dumps.graph import CARRY, COLLECTED, Edge, Graph, Node, parse_tensor_name
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 
 __all__ = ["Ancestry", "AncestryStep", "Origin"]
@@ -19,10 +20,13 @@ __all__ = ["Ancestry", "AncestryStep", "Origin"]
 _MERGES = frozenset({"Merge", "RefMerge", "_XlaMerge"})
 # A variable of a loop: what begins the loop, and what comes round.
 _VARIABLE = "_Arg"
+# ONNX's loops: an output is what it began with, or what the last iteration gave.
+_LOOPS = frozenset({"Loop", "Scan"})
 # They keep tensors of several iterations in a list.
 _COLLECTING = frozenset(
     {
-        "_Collected",  # of an engine whose loops hand out what each iteration has made
+        COLLECTED,
+        "SequenceInsert",
         "TensorListConcatLists",
         "TensorListPushBack",
         "TensorListPushBackBatch",
@@ -206,12 +210,16 @@ class Ancestry:
         while waiting:
             tensor, passed, at = waiting.popleft()
             found = self._at(tensor, at, consumer)
+            name, output = parse_tensor_name(tensor)
             if found is not None:
                 made = self._collected(tensor, at, consumer) if at.all else [found]
                 data += ((each, passed) for each in made or [found])
+                if not _is_list(found) or name not in self._graph or not self._goes_on(name):
+                    continue
+                at = at._replace(moment=self.place(found))  # what was put into it counts
+            elif self._dump.by_tensor(tensor):
                 continue
-            name, output = parse_tensor_name(tensor)
-            if (tensor, at.execution) in seen or self._dump.by_tensor(tensor):
+            if (tensor, at.execution) in seen:
                 continue
             seen.add((tensor, at.execution))
             if name not in self._graph or not self._goes_on(name):
@@ -237,6 +245,8 @@ class Ancestry:
         inputs = list(dict.fromkeys(node.inputs))
         if node.op_type == _VARIABLE and len(inputs) == 2:
             return self._variable(name, inputs, when)
+        if node.op_type == CARRY and len(inputs) == 2:
+            return [(tensor, when) for tensor in self._carried(inputs, when)]
         if node.returns:
             slots = range(len(node.returns)) if slot is None else [slot]
             picked = [self._result(node, each, when) for each in slots if each < len(node.returns)]
@@ -274,6 +284,21 @@ class Ancestry:
             return [(again, before)]
         return [(begin, when)]  # the loop was entered anew
 
+    def _carried(self, inputs: list[str], when: InputMoment) -> list[str]:
+        """What an iteration was given: as the loop began, or what the one before has made."""
+        begin, again = inputs
+        last = self._at(again, when, None)
+        if last is None:
+            return [begin] if self._dump.by_tensor(again) else inputs
+        # The loop was entered anew if it, or what it begins with, was done since.
+        done, maker = [begin], parse_tensor_name(again)[0]
+        for edge in self._graph.recipients(again) if maker in self._graph else ():
+            ways = enumerate(self._graph.nodes[edge.node].returns)
+            done += (f"{edge.node}:{slot}" for slot, handed in ways if again in handed)
+        data = (self._at(tensor, when, None) for tensor in done)
+        is_anew = any(each is not None and self.place(each) > self.place(last) for each in data)
+        return [begin if is_anew else again]
+
     def _result(self, node: Node, slot: int, when: InputMoment) -> str:
         """The tensor that a call has handed on."""
         ways = node.returns[slot]
@@ -296,8 +321,17 @@ class Ancestry:
         known = [(self._at(way, when, None), way) for way in ran]
         dumped = [(self._order[id(datum)], way) for datum, way in known if datum is not None]
         if len(dumped) == len(known) and dumped and not is_loop:
-            return max(dumped)[1]
+            latest, way = max(dumped)
+            if node.op_type in _LOOPS and latest < self._last_place(node, slot, when):
+                return ways[0]  # of an execution before: this time it was not gone round
+            return way
         return (ran or [way for way in ways if way] or [""])[-1]
+
+    def _last_place(self, node: Node, slot: int, when: InputMoment) -> int:
+        """The place of what a node has given the time before; -1: nothing."""
+        data = self._dump.by_tensor(f"{node.name}:{slot}")
+        last = self._last(data, when.moment, None) if data else None
+        return self.place(last) if last is not None else -1
 
     def _was_passed(self, node: Node, slot: int, when: InputMoment) -> bool:
         """Whether a loop that was dumped at a moment was not gone round this time."""
@@ -360,6 +394,14 @@ class Ancestry:
             if not self._names[at].startswith(prefix):
                 return
             yield self._names[at]
+
+
+def _is_list(datum: Datum) -> bool:
+    """Whether a value is none that an array can hold, as far as is known."""
+    try:
+        return not datum.dtype
+    except DumpError:
+        return False
 
 
 def _chain(

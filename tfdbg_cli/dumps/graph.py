@@ -13,6 +13,8 @@ from tfdbg_cli.dumps.graph_walk import Edge, GraphWalk, Visit
 from tfdbg_cli.dumps.sources import Frame
 
 __all__ = [
+    "CARRY",
+    "COLLECTED",
     "Edge",
     "Graph",
     "GraphWalk",
@@ -22,6 +24,10 @@ __all__ = [
     "parse_tensor_name",
     "slot_of",
 ]
+
+#: Types of nodes at the border of a loop's body: what an iteration gets, from outside the loop or
+#: from the iteration before; and what becomes of what all iterations have made, which isn't dumped.
+CARRY, COLLECTED = "Carry", "_Collected"
 
 
 class Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.common.errors import one_line
@@ -21,12 +21,13 @@ _LINE = re.compile(r'File "([^"]+)", line (\d{1,9}), in (.+)')
 _MOST_SHOWN = 20
 
 
-def nodes_of(model: Model, stack: Stack) -> Iterator[Node]:
+def nodes_of(model: Model, stack: Stack, passed: Collection[str] = ()) -> Iterator[Node]:
     """The nodes: inputs, initializers, then what is computed.
 
     Args:
         model: whose.
         stack: of the call of ``run``.
+        passed: the loops that the run has not gone round.
     """
     frames = functools.cache(stack.frames)
     for node, name in model.inputs.items():
@@ -41,20 +42,26 @@ def nodes_of(model: Model, stack: Stack) -> Iterator[Node]:
             frames=frames,
         )
     for each in model.all_nodes:
+        lines = functools.partial(_frames, each, frames)
         yield Node(
             each.name,
             each.op_type,
             each.inputs,
             attributes=functools.partial(_attributes, model, each),
-            frames=functools.partial(_frames, each, frames),
-            returns=list(zip(*_branches(each), strict=False)),
+            frames=lines,
+            returns=_returns(each, each.name in passed),
         )
+        for handed in each.handed:
+            known = {"tensor:0": handed.tensor, "inside": handed.scope} if handed.tensor else {}
+            yield Node(handed.name, handed.op_type, handed.inputs, attributes=known, frames=lines)
 
 
-def _branches(node: ModelNode) -> Iterator[list[str]]:
-    """What the branches of an ``If`` give, where both are known."""
-    if len(node.branches) == 2:
-        yield from (node.branches.get(name, []) for name in ("then_branch", "else_branch"))
+def _returns(node: ModelNode, was_passed: bool) -> Sequence[Sequence[str]]:
+    """Per output of a node what its bodies may have given for it."""
+    if len(node.branches) == 2:  # else one of them isn't known
+        ways = (node.branches.get(name, []) for name in ("then_branch", "else_branch"))
+        return list(zip(*ways, strict=False))
+    return [ways[:1] for ways in node.ends] if was_passed else node.ends
 
 
 def _frames(node: ModelNode, stack: Any) -> tuple[Frame, ...]:

@@ -13,12 +13,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.dumps.elements import parse_tensor_name
+from tfdbg_cli.dumps.graph import CARRY, COLLECTED, parse_tensor_name
 from tfdbg_cli.engines.onnx.values import ELEMENTS, bits_of
 
-__all__ = ["INITIALIZER", "INPUT", "Model", "ModelNode", "Weight", "read_model"]
+__all__ = [
+    "HANDED_ON",
+    "INITIALIZER",
+    "INPUT",
+    "LOOPS",
+    "Handed",
+    "Model",
+    "ModelNode",
+    "Weight",
+    "read_model",
+]
 
 INPUT, INITIALIZER = "Input", "Initializer"
+#: Their bodies are computed again and again.
+LOOPS = frozenset(["Loop", "Scan"])
+#: The type of a node of the debugger's own that gives what it got.
+HANDED_ON = "Identity"
 #: Ops whose results another run, or another session, doesn't have.
 _RANDOM = frozenset(
     [
@@ -35,6 +49,26 @@ _DOMAINS = frozenset(
 )
 
 
+class Handed(NamedTuple):
+    """A node that the model doesn't have: what an iteration gets, or what becomes of it.
+
+    Attributes:
+        name: as the user knows it.
+        op_type: ``Carry``: given by the iteration before, or by what is around the loop;
+            ``ScanInput``: a slice of an input of a ``Scan``; ``Iteration``: its number;
+            ``Identity``: handed on as it was given; ``_Collected``: of all iterations.
+        inputs: what it may be, ``node:slot``.
+        tensor: the body's name of it; empty: it is collected, and never shown.
+        scope: the node and body that it is in.
+    """
+
+    name: str
+    op_type: str
+    inputs: tuple[str, ...] = ()
+    tensor: str = ""
+    scope: str = ""
+
+
 @dataclass
 class ModelNode:
     """A node of the model.
@@ -48,6 +82,8 @@ class ModelNode:
         owner: the node that it is inside of; ``None``: the model's own.
         body: the nodes inside of it.
         branches: of an ``If`` what each branch gives: names of graphs -> tensors, ``node:slot``.
+        handed: of a loop what each iteration gets and what becomes of it.
+        ends: of a loop what each output may be: that with which it began, and that of its body.
     """
 
     name: str
@@ -58,6 +94,8 @@ class ModelNode:
     owner: ModelNode | None = None
     body: list[ModelNode] = field(default_factory=list)
     branches: dict[str, list[str]] = field(default_factory=dict)
+    handed: list[Handed] = field(default_factory=list)
+    ends: list[list[str]] = field(default_factory=list)
 
     @property
     def op_type(self) -> str:
@@ -91,7 +129,7 @@ class Model:
 
     Attributes:
         inputs: node name -> the model's name of an input.
-        weights: the initializers, by the model's names.
+        weights: the initializers, by the model's names; those of bodies have the scope in front.
         nodes: those of the model's own graph, in the order in which they are computed.
         tensors: the model's name of a tensor of its own graph -> ``node:slot``.
         outputs: the model's names of its outputs.
@@ -115,10 +153,7 @@ class Model:
             if value.name not in held:
                 self.inputs[self._name_outside(value.name)] = value.name
         for tensor in graph.initializer:
-            node = self._name_outside(tensor.name)
-            load = functools.partial(_weight, tensor, folder)
-            dtype = ELEMENTS.get(tensor.data_type, "")
-            self.weights[tensor.name] = Weight(node, dtype, tuple(tensor.dims), load)
+            self._weigh(tensor.name, tensor, self._name_outside(tensor.name))
         for sparse in graph.sparse_initializer:
             self._name_outside(sparse.values.name)
         self.outputs = [value.name for value in graph.output]
@@ -135,13 +170,22 @@ class Model:
             found = f"{name}_{count}"
         return found
 
-    def _name_outside(self, name: str) -> str:
-        """The node of an input or initializer: ``x`` for the tensor ``x`` or ``x:0``."""
+    def _take(self, name: str, scope: str) -> str:
+        """The node of what comes from outside: ``x`` for the tensor ``x`` or ``x:0``."""
         _check_names(name)
-        node = self._free(_plain(name), "")
+        node = self._free(_plain(name), scope)
         self._taken.add(node)
+        return node
+
+    def _name_outside(self, name: str) -> str:
+        node = self._take(name, "")
         self.tensors[name] = f"{node}:0"
         return node
+
+    def _weigh(self, name: str, tensor: Any, node: str) -> None:
+        load = functools.partial(_weight, tensor, self.folder)
+        dtype = ELEMENTS.get(tensor.data_type, "")
+        self.weights[name] = Weight(node, dtype, tuple(tensor.dims), load)
 
     def _named(
         self, protos: Sequence[Any], tensors: dict[str, str], scope: str, owner: ModelNode | None
@@ -158,33 +202,85 @@ class Model:
             made.append(node)
             captured: dict[str, None] = {}
             for attribute in proto.attribute:
+                _check_names(attribute.name)
                 for graph in (
                     *([attribute.g] if attribute.HasField("g") else ()),
                     *attribute.graphs,
                 ):
-                    inner = dict(tensors)
-                    _check_names(attribute.name, *(each.name for each in graph.input))
-                    branch = f"{name}/{attribute.name.removesuffix('_branch')}"
-                    for value in graph.input:
-                        # What comes in at each iteration is known by the node that brings it.
-                        inner[value.name] = ""
-                    for tensor in graph.initializer:
-                        inner[tensor.name] = ""
-                    body = self._named(graph.node, inner, branch, node)
-                    node.body += body
-                    if node.op_type == "If":
-                        ends = [inner.get(each.name, "") for each in graph.output]
-                        node.branches[attribute.name] = ends
-                    inside = {each.name for each in body}
-                    for each in body:
-                        captured.update(
-                            (tensor, None)
-                            for tensor in each.inputs
-                            if parse_tensor_name(tensor)[0] not in inside
-                        )
+                    captured.update(dict.fromkeys(self._fill(node, attribute.name, graph, tensors)))
             node.inputs += tuple(each for each in captured if each not in node.inputs)
             tensors.update((tensor, f"{name}:{slot}") for slot, tensor in outputs.items())
         return made
+
+    def _fill(
+        self, node: ModelNode, attribute: str, graph: Any, tensors: Mapping[str, str]
+    ) -> list[str]:
+        """Name what is in a body of a node; the tensors that it reads from around it."""
+        scope = f"{node.name}/{attribute.removesuffix('_branch')}"
+        held = {each.name: self._take(each.name, scope) for each in graph.initializer}
+        for tensor in graph.initializer:
+            self._weigh(f"{scope}/{tensor.name}", tensor, held[tensor.name])
+        given = {each.name: "" for each in graph.input if each.name not in held}
+        if node.op_type in LOOPS:  # else it is known by the node that brings it
+            given = {each: self._take(each, scope) for each in given}
+        own = {**held, **given}
+        inner = {**tensors, **{each: f"{name}:0" if name else "" for each, name in own.items()}}
+        body = self._named(graph.node, inner, scope, node)
+        node.body += body
+        made = [inner.get(each.name, "") for each in graph.output]
+        if node.op_type == "If":
+            node.branches[attribute] = made
+        elif node.op_type in LOOPS:
+            # The first Scan, of opset 8, has lengths of sequences in front.
+            begins = [tensors.get(each, "") for each in node.proto.input][-len(given) :]
+            self._hand(node, scope, given, begins, list(zip(graph.output, made, strict=True)))
+        inside = {*own.values(), *(each.name for each in body)}
+        read = (tensor for each in body for tensor in each.inputs)
+        return [tensor for tensor in read if parse_tensor_name(tensor)[0] not in inside]
+
+    def _hand(
+        self,
+        node: ModelNode,
+        scope: str,
+        given: Mapping[str, str],
+        begins: Sequence[str],
+        made: list[tuple[Any, str]],
+    ) -> None:
+        """Say what the iterations of a loop get, and what becomes of what they make.
+
+        Args:
+            node: the loop.
+            scope: of its body.
+            given: the body's inputs: their names -> those of their nodes.
+            begins: the tensors that are the node's inputs.
+            made: the body's outputs, with their tensors.
+        """
+        is_loop = node.op_type == "Loop"  # then the condition is carried, too
+        scanned = next((a.i for a in node.proto.attribute if a.name == "num_scan_inputs"), 0)
+        count = len(begins) - scanned
+        for at, ((tensor, name), begin) in enumerate(zip(given.items(), begins, strict=False)):
+            op_type, taken = CARRY, [begin]
+            if is_loop and not at:
+                op_type, taken = "Iteration", []
+            elif at >= count:
+                op_type = "ScanInput"
+            elif at - is_loop < len(made):
+                result, again = made[at - is_loop]
+                if again != f"{name}:0" and again.removesuffix(":0") in given.values():
+                    # As it was in the same iteration, whichever of them is dumped first.
+                    kept = self._take(f"{tensor}_next", scope)
+                    node.handed.append(Handed(kept, HANDED_ON, (again,), result.name, scope))
+                    made[at - is_loop] = result, (again := f"{kept}:0")
+                taken.append(again)
+            node.handed.append(Handed(name, op_type, tuple(filter(None, taken)), tensor, scope))
+        first = 2 if is_loop else 0
+        for slot, (_, tensor) in enumerate(made[is_loop:]):
+            if slot + first < count:
+                node.ends.append([begins[slot + first], tensor])
+            else:
+                name = self._take(f"{node.name}/collected_{slot}", scope)
+                node.handed.append(Handed(name, COLLECTED, (tensor,)))
+                node.ends.append([f"{name}:0"])
 
     @functools.cached_property
     def all_nodes(self) -> list[ModelNode]:

@@ -76,7 +76,8 @@ class Record:
         model = self._model
         matcher = WatchMatcher(watch)
         feeds = {name: as_feed(value) for name, value in request.feeds.items()}
-        graph = Graph(functools.partial(nodes_of, model, stack))
+        passed: set[str] = set()
+        graph = Graph(functools.partial(nodes_of, model, stack, passed))
         dump = MemoryDump(graph, run_info=RunInfo(engine=TRAITS.name))
         dump.redo = redo_of(model)
         found, notes = self._values(request, feeds, matcher, error)
@@ -85,16 +86,26 @@ class Record:
             if name in found:
                 _compare(name, known, found[name], notes)
             found[name] = _own(known)
-        inner = self._insides(feeds, found, notes)
+        inner = self._insides(feeds, found, notes, passed)
         dump.warnings += dict.fromkeys(notes)
         for each in _data(model, feeds, found, matcher, inner):
             dump.add_datum(each)
         return dump
 
     def _insides(
-        self, feeds: Mapping[str, Any], found: Mapping[str, Any], notes: list[str]
+        self,
+        feeds: Mapping[str, Any],
+        found: Mapping[str, Any],
+        notes: list[str],
+        passed: set[str],
     ) -> dict[str, list[Inner]]:
-        """What branches and loops have computed, by their nodes."""
+        """What branches and loops have computed, by their nodes.
+
+        Args:
+            feeds, found: values, by the model's names.
+            notes: gets what is to be said.
+            passed: gets the loops that were not gone round.
+        """
         model = self._model
         nodes = [node for node in model.nodes if node.body]
         if not nodes or not found:
@@ -103,14 +114,22 @@ class Record:
         known = {name: as_value(value) for name, value in feeds.items()}
         made: dict[str, list[Inner]] = {}
         try:
-            known.update((name, each.load()) for name, each in model.weights.items())
+            weights = model.weights.items()
+            known.update((name, each.load()) for name, each in weights if name in model.tensors)
             known.update(found)
-            for node in nodes:
-                made[node.name] = list(insides.of(node, known))
         except Exception as error:  # the rest of the run is shown all the same
             pass_on(error)
             notes.append(f"The inside of branches and loops isn't shown: {one_line(error)}")
+            return {}
+        for node in nodes:
+            inner = made[node.name] = []
+            try:
+                inner.extend(insides.of(node, known))
+            except Exception as error:
+                pass_on(error)
+                notes.append(f"Not all of the inside of {node.name} is shown: {one_line(error)}")
         notes += insides.notes
+        passed |= insides.passed
         return made
 
     def _values(

@@ -54,7 +54,7 @@ def as_value(value: Any) -> Any:
         return _of_map(value)
     if isinstance(value, Mapping):
         return _of_map([value])
-    if isinstance(value, Sequence) and any(isinstance(item, np.ndarray) for item in value):
+    if isinstance(value, list) and all(isinstance(item, np.ndarray) for item in value):
         shapes = ", ".join(str(list(np.shape(item))) for item in value[:8])
         more = ", …" if len(value) > 8 else ""
         return InconvertibleTensorProto(f"a sequence of {len(value)} tensors: {shapes}{more}")

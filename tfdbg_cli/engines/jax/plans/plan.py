@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from tfdbg_cli.dumps.graph import Node
+from tfdbg_cli.dumps.graph import CARRY, COLLECTED, Node
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.names import Scope, frames_of, modules_of, node_name
 from tfdbg_cli.engines.jax.plans.ops import Block, Constant, Op
@@ -234,7 +234,7 @@ class Plan:
         made = [body.tensor(each) for each in body.outputs]
         for at, (name, tensor) in enumerate(zip(op.carried, tensors[constants:], strict=True)):
             again = made[at] if at < carried else ""
-            self._carried(op, name, "Carry" if at < carried else "Slice", tensor, again)
+            self._carried(op, name, CARRY if at < carried else "Slice", tensor, again)
         return [
             [tensor if at < carried else self._collected(op, at, tensor)] if tensor else []
             for at, tensor in enumerate(made)
@@ -243,7 +243,7 @@ class Plan:
     def _collected(self, op: Op, slot: int, tensor: str) -> str:
         """What becomes of the values of all iterations: no op of its own, and not dumped."""
         name = self._numbering.name(f"{op.name}/collected_{slot}")
-        self.nodes.append(Node(name, "_Collected", [tensor], frames=op.frames))
+        self.nodes.append(Node(name, COLLECTED, [tensor], frames=op.frames))
         return f"{name}:0"
 
     def _while(self, op: Op, tensors: Sequence[str], scope: Scope) -> list[list[str]]:
@@ -263,7 +263,7 @@ class Plan:
         op.bodies = (test, body)
         made = [body.tensor(each) for each in body.outputs]
         for name, tensor, again in zip(op.carried, tensors[tests + own :], made, strict=True):
-            self._carried(op, name, "Carry", tensor, again)
+            self._carried(op, name, CARRY, tensor, again)
         return [[tensor] if tensor else [] for tensor in made]
 
     def _carried(self, op: Op, name: str, op_type: str, begins: str, again: str) -> None:

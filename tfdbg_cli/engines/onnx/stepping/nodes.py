@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,10 +91,10 @@ class BodyRunner:
 
     def __init__(self, session: Any, model: Model) -> None:
         self._session, self._model = session, model
-        self._made: dict[tuple[int, tuple[int, ...]], tuple[Any, Any]] = {}
+        self._made: dict[tuple[int, tuple[tuple[str, int], ...]], tuple[Any, Any]] = {}
 
     def run(self, body: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Every tensor of a body, by its own names; empty: something that it needs is not an array.
+        """The tensors of a body, by its own names: all that is computed from arrays.
 
         Args:
             body: a graph.
@@ -103,44 +103,65 @@ class BodyRunner:
         Raises:
             Exception: ONNX Runtime's.
         """
-        names = _free_names(body) | {each.name for each in body.input}
-        if any(not isinstance(values.get(name), np.ndarray | np.generic) for name in names):
-            return {}
-        arrays = {name: np.asarray(values[name]) for name in sorted(names)}
-        numbers = tuple(_NUMBERS[name_of(array.dtype)] for array in arrays.values())
-        key = id(body), numbers
-        if key not in self._made:
-            self._made[key] = body, self._session_of(body, dict(zip(arrays, numbers, strict=True)))
-        feeds = {
-            name: _ort_value(array, number)
-            for (name, array), number in zip(arrays.items(), numbers, strict=True)
+        names = sorted(_free_names(body) | {each.name for each in body.input})
+        arrays = {
+            name: np.asarray(values[name])
+            for name in names
+            if isinstance(values.get(name), np.ndarray | np.generic)
         }
-        wanted = [name for node in body.node for name in node.output if name]
-        with straight():
-            found = self._made[key][1].run_with_ort_values(wanted, feeds)
-        made = dict(zip(wanted, map(as_value, found), strict=True))
+        numbers = {name: _NUMBERS[name_of(array.dtype)] for name, array in arrays.items()}
+        nodes = _computable(body, set(names) - arrays.keys())
+        held = {each.name for each in body.initializer}
+        wanted = [name for node in nodes for name in node.output if name]
+        wanted += (each.name for each in body.output if each.name in held)
+        made: dict[str, Any] = {}
+        if wanted:
+            key = id(body), tuple(numbers.items())
+            if key not in self._made:
+                self._made[key] = body, self._session_of(body, nodes, wanted, numbers)
+            feeds = {name: _ort_value(array, numbers[name]) for name, array in arrays.items()}
+            with straight():
+                found = self._made[key][1].run_with_ort_values(wanted, feeds)
+            made.update(zip(wanted, map(as_value, found), strict=True))
         # A body may hand on what it was given.
         handed = {each.name for each in body.output} - made.keys()
         made.update((name, values[name]) for name in handed if name in values)
         return made
 
-    def _session_of(self, body: Any, inputs: Mapping[str, int]) -> Any:
+    def _session_of(
+        self, body: Any, nodes: Sequence[Any], wanted: Sequence[str], inputs: Mapping[str, int]
+    ) -> Any:
         import onnx
 
         proto = _without_graph(self._model.proto)
         proto.graph.name = body.name or "body"
-        proto.graph.node.extend(body.node)
+        proto.graph.node.extend(nodes)
         proto.graph.initializer.extend(body.initializer)
         for name, number in inputs.items():
             given = proto.graph.input.add()
             given.name = name
             given.type.tensor_type.elem_type = number
-        for node in body.node:
-            for name in node.output:
-                if name:
-                    proto.graph.output.append(onnx.ValueInfoProto(name=name))
+        for name in wanted:
+            proto.graph.output.append(onnx.ValueInfoProto(name=name))
         with straight():
             return session_of(proto, self._session)
+
+
+def _computable(body: Any, unknown: set[str]) -> list[Any]:
+    """The nodes of a graph that read nothing unknown, nor what would be computed from that."""
+    found = []
+    for node in body.node:
+        if unknown.isdisjoint(_read_by(node)):
+            found.append(node)
+        else:
+            unknown = unknown | set(node.output)
+    return found
+
+
+def _read_by(node: Any) -> set[str]:
+    """What a node reads, be it in its bodies."""
+    read = {name for name in node.input if name}
+    return read.union(*(_free_names(each.g) for each in node.attribute if each.HasField("g")))
 
 
 def _free_names(body: Any) -> set[str]:
@@ -148,12 +169,7 @@ def _free_names(body: Any) -> set[str]:
     own = {each.name for each in (*body.input, *body.initializer)}
     own |= {name for node in body.node for name in node.output}
     read = {each.name for each in body.output}
-    for node in body.node:
-        read |= {name for name in node.input if name}
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                read |= _free_names(attribute.g)
-    return read - own
+    return read.union(*map(_read_by, body.node)) - own
 
 
 def _without_graph(proto: Any) -> Any:

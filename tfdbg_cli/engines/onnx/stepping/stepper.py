@@ -54,6 +54,12 @@ class OnnxStepper(ReplayStepper):
         self._runner = runner
         self._weights = {f"{weight.node}:0" for weight in model.weights.values()}
         self._makers = {name: at for at, step in enumerate(self._steps) for name in step.outputs}
+        #: What the run has computed inside of steps, by the steps' nodes.
+        self._insides: dict[str, list[Datum]] = {}
+        around = {name: step.node for step in self._steps for name in step.members[1:]}
+        for datum in real.dump.data():
+            if datum.node_name in around:
+                self._insides.setdefault(around[datum.node_name], []).append(datum)
         #: What steps have computed where that isn't what the record has.
         self._computed: dict[str, Any] = {}
         self._overrides: dict[str, Any] = {}
@@ -128,7 +134,8 @@ class OnnxStepper(ReplayStepper):
         return self._model.tensors.get(name, name)
 
     def _overridable(self, tensor_name: str) -> tuple[np.dtype[Any], Sequence[int | None] | None]:
-        self.check_known(tensor_name, (*self._makers, *self._weights))
+        held = self._weights.intersection(self._model.tensors.values())  # not those of bodies
+        self.check_known(tensor_name, (*self._makers, *held))
         self.check_unread(tensor_name)
         like = self._like(tensor_name)
         return like.dtype, like.shape
@@ -165,7 +172,8 @@ class OnnxStepper(ReplayStepper):
         return {name: value for name, value in self._overrides.items() if self._is_there(name)}
 
     def _reader(self) -> StepReader:
-        record, steps, computed = self._record, self._steps, dict(self._computed)
+        record, steps, insides = self._record, self._steps, self._insides
+        computed = dict(self._computed)
         first = [
             datum
             for name, datum in record.items()
@@ -178,7 +186,8 @@ class OnnxStepper(ReplayStepper):
             step = steps[index]
             names = step.outputs if not step.is_feed else ()
             anew = {name: held_datum(name, computed[name]) for name in names if name in computed}
-            return [
+            inside = [] if anew else insides.get(step.node, [])
+            return inside + [
                 anew.get(name) or record[name] for name in names if name in anew or name in record
             ]
 
@@ -229,4 +238,5 @@ def _step(node: ModelNode) -> Step:
 
 
 def _inside(node: ModelNode) -> list[str]:
-    return [name for each in node.body for name in (each.name, *_inside(each))]
+    handed = [each.name for each in node.handed if each.tensor]
+    return [*handed, *(name for each in node.body for name in (each.name, *_inside(each)))]
