@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.dumps.executions import Executions, InputMoment, body_of, call_of
+from tfdbg_cli.dumps.executions import ArrayContents, Executions, InputMoment, body_of, call_of
 from tfdbg_cli.dumps.graph import Edge, Graph, Node, parse_tensor_name
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 
@@ -19,17 +20,10 @@ __all__ = ["Ancestry", "AncestryStep", "Origin"]
 _MERGES = frozenset({"Merge", "RefMerge", "_XlaMerge"})
 # A variable of a loop: what begins the loop, and what comes round.
 _VARIABLE = "_Arg"
-# They keep tensors of several iterations in a list.
-_COLLECTING = frozenset(
-    {
-        "_Collected",  # of an engine whose loops hand out what each iteration has made
-        "TensorListConcatLists",
-        "TensorListPushBack",
-        "TensorListPushBackBatch",
-        "TensorListScatter",
-        "TensorListScatterIntoExistingList",
-        "TensorListSetItem",
-    }
+# They put tensors of several iterations into a list, or take them out of one.
+_COLLECTING = re.compile(
+    "TensorList|Optional"  # TensorFlow's lists, and what one branch of several may give to them
+    "|_Collected"  # of an engine whose loops hand out what each iteration has made
 )
 # A node that wasn't dumped is passed through so often, seen from different moments of a loop.
 _MOST_PASSES = 64
@@ -104,6 +98,7 @@ class Ancestry:
         self._order = {id(datum): at for at, datum in enumerate(dump.data())}
         self._passes: dict[str, int] = {}
         self._names: list[str] | None = None
+        self._contents = ArrayContents(graph)
         self._executions = Executions(dump, graph, self._order)
 
     def place(self, datum: Datum) -> int:
@@ -235,18 +230,24 @@ class Ancestry:
         if node is None:
             return []
         inputs = list(dict.fromkeys(node.inputs))
-        if node.op_type == _VARIABLE and len(inputs) == 2:
+        # A list may have been filled in any iteration, or before the loop: then all inputs count.
+        if node.op_type == _VARIABLE and len(inputs) == 2 and not when.all:
             return self._variable(name, inputs, when)
         if node.returns:
             slots = range(len(node.returns)) if slot is None else [slot]
-            picked = [self._result(node, each, when) for each in slots if each < len(node.returns)]
+            slots = [each for each in slots if each < len(node.returns)]
+            if when.all:
+                picked = [way for each in slots for way in node.returns[each]]
+            else:
+                picked = [self._result(node, each, when) for each in slots]
             return [(tensor, when) for tensor in dict.fromkeys(picked) if tensor]
         if node.op_type in _MERGES:
             last = [datum for each in inputs if (datum := self._at(each, when, None)) is not None]
             if last:
                 inputs = [max(last, key=lambda datum: self._order[id(datum)]).tensor_name]
-        elif node.op_type in _COLLECTING:
-            when = when._replace(all=True)
+        elif (read := self._contents.read_by(node)) or _COLLECTING.match(node.op_type):
+            when = when._replace(execution=-1, all=True)
+            inputs += read
         elif node.op_type in FUNCTIONAL:
             nodes = self._body(name)
             inside = [self._last(self._dump.by_node(each), when.moment, None) for each in nodes]
@@ -337,7 +338,9 @@ class Ancestry:
                 self._dump.by_tensor(consumer.tensor_name), self.place(consumer), None
             )
             since = self.place(earlier) if earlier is not None else -1
-            found = [each for each in found if self.place(each) > since] or found
+            bad = [each for each in found if self.place(each) > since and self._is_bad(each)]
+            if bad:
+                return bad
         return list(filter(self._is_bad, found)) or found[-1:]
 
     def _last(self, data: list[Datum], moment: int, consumer: Datum | None) -> Datum | None:
