@@ -54,7 +54,7 @@ def test_what_is_bad_in_other_iterations_is_not_what_it_spread_to():
         return total + 1, jnp.log(x) * 2
 
     screen = _screen(lambda x: lax.scan(body, 0, x)[1].clip(0), jnp.array([1.0, 0, 2, 0, 0]))
-    assert screen[-1] == "Then:  spread to 2 tensors, among them scan/mul:0 (iteration 1)"
+    assert screen[-1] == "Then:  spread to 2 tensors, among them scan/mul:0 (execution 1)"
 
 
 @pytest.mark.parametrize(
