@@ -25,6 +25,13 @@ _COLLECTING = re.compile(
     "TensorList|Optional"  # TensorFlow's lists, and what one branch of several may give to them
     "|_Collected"  # of an engine whose loops hand out what each iteration has made
 )
+# They hand on their first input as it is, or of several the one that has a value.
+_PASSING = frozenset(
+    {
+        *("Enter", "Exit", "Identity", "NextIteration", "PreventGradient", "RefEnter"),
+        *("Snapshot", "StopGradient", "Switch", _VARIABLE, *_MERGES),
+    }
+)
 # A node that wasn't dumped is passed through so often, seen from different moments of a loop.
 _MOST_PASSES = 64
 
@@ -156,6 +163,32 @@ class Ancestry:
         self._passes.clear()
         found = self._sources(datum.node_name, self._order[id(datum)], datum)
         return [each for each, _ in found.data]
+
+    def handed_on(self, tensor: str, consumer: Datum) -> Datum | None:
+        """The dumped tensor whose value another one has that wasn't dumped; ``None``: unknown.
+
+        Args:
+            tensor: that wasn't dumped.
+            consumer: what was computed from it.
+        """
+        place, name = self._order[id(consumer)], consumer.node_name
+        when = InputMoment(place, body_of(name), consumer.execution)
+        for _ in range(_MOST_PASSES):
+            if (found := self._at(tensor, when, consumer)) is not None:
+                return found
+            name, slot = parse_tensor_name(tensor)
+            node = self._graph.nodes.get(name)
+            if node is None or self._dump.by_tensor(tensor):
+                return None
+            if node.op_type not in _PASSING and not node.returns:
+                return None
+            edges = self._edges(name, slot, when)
+            if node.op_type == "Switch":  # the other one says which way
+                edges = edges[:1]
+            if len(edges) != 1:
+                return None
+            tensor, when = edges[0]
+        return None
 
     def along(self, edges: Sequence[Edge], end: Datum) -> list[Datum | None]:
         """The dumps of the tensors on a path, each as it was when the next node read it.
