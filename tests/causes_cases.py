@@ -83,6 +83,20 @@ CASES = (
         jax="jnp.log1p(zero - 1)",
     ),
     Case(
+        "xlogy",
+        f"the logarithm of 0{_AT}",
+        torch="torch.special.xlogy(x, zero)",
+        tensorflow="tf.math.xlogy(w, zero)",
+        jax="jax.scipy.special.xlogy(w, zero)",
+    ),
+    Case(
+        "xlog1py",
+        rf"the logarithm of 1 \+ \(-1\){_AT}",
+        torch="torch.special.xlog1py(x, zero - 1)",
+        tensorflow="tf.math.xlog1py(w, zero - 1)",
+        jax="jax.scipy.special.xlog1py(w, zero - 1)",
+    ),
+    Case(
         "division by 0",
         f"a division by 0{_AT}",
         numpy="w / zero",
@@ -458,6 +472,38 @@ CASES = (
         jax="jax.grad(lambda w: ((w * one_zero) ** 0.3).sum())(w)",
     ),
     Case(
+        "gradient of xlogy of 0 and 0",
+        f"the gradient of xlogy where its logarithm is of 0{_AT}",
+        torch="gradient(torch.special.xlogy(zero, zero))",
+    ),
+    Case(
+        "logarithm of the determinant of a singular matrix",
+        "the logarithm of the determinant of a singular matrix$",
+        torch="torch.linalg.slogdet(x[:, :2] * 0 + 1)[1]",
+        tensorflow="tf.linalg.slogdet(w[:, :2] * 0 + 1)[1]",
+        jax="jnp.linalg.slogdet(w[:, :2] * 0 + 1)[1]",
+        otherwise={"jax": "the logarithm of 0$"},
+    ),
+    Case(
+        "Cholesky of a matrix of zeros",
+        "Cholesky of a matrix that isn't positive definite: its smallest eigenvalue is 0$",
+        tensorflow="tf.linalg.cholesky(w[:, :2] * 0)",
+        jax="jnp.linalg.cholesky(w[:, :2] * 0)",
+    ),
+    Case(
+        "Cholesky of a matrix that isn't positive definite",
+        r"Cholesky of a matrix that isn't positive definite: its smallest eigenvalue is -1\.54$",
+        tensorflow="tf.linalg.cholesky(w[:, :2] * [[1, 0.75], [1, 4]])",
+        jax="jnp.linalg.cholesky(w[:, :2] * jnp.array([[1, 0.75], [1, 4]]))",
+    ),
+    Case(
+        "triangular system with a 0",
+        r"a division by a 0 on the diagonal: the matrix is singular$",
+        torch="torch.linalg.solve_triangular(zero[:, 1:], one[:, :1], upper=True)",
+        tensorflow="tf.linalg.triangular_solve(zero[:, 1:], one[:, :1], lower=False)",
+        jax="jax.scipy.linalg.solve_triangular(w[:, 1:] * one_zero[:, 1:], one[:, :1])",
+    ),
+    Case(
         "gradient of arctan2 at the origin",
         rf"the gradient of arctan2 at \(0, 0\){_AT}",
         tensorflow="tf.gradients(tf.math.atan2(zero, zero), w)[0]",
@@ -550,6 +596,21 @@ CASES = (
         "an infinite number",
         "the number inf in the call$",
         torch="x * inf",
+    ),
+    Case(
+        "an infinite rate",
+        r"the number -inf in the call \(alpha\)$",
+        torch="torch.add(x, zero, alpha=-inf)",
+    ),
+    Case(
+        "a fused step at an infinite rate",
+        "the learning rate is inf$",
+        torch="step(torch.optim.SGD, lr=inf)",
+    ),
+    Case(
+        "a fused step without an eps",
+        r"0 / 0 at \[1, 2\]: the gradient is 0 there, and eps is 0$",
+        torch="step(torch.optim.Adam, eps=0.0)",
     ),
     Case(
         "mean of nothing",

@@ -300,9 +300,9 @@ def engine_dump(engine, **others):
 def test_words_of_sessions_are_left_to_them():
     sessions, traced = Shell(engine_dump("tensorflow")), Shell(engine_dump("tensorflow2"))
     assert sessions.lines("pt loop/y:0 -n 1")[0].startswith('Tensor "loop/y:0:DebugIdentity" (dump')
-    assert traced.lines("pt loop/y:0 -n 1")[0] == 'Tensor "loop/y:0" (iteration 1 of 2):'
+    assert traced.lines("pt loop/y:0 -n 1")[0] == 'Tensor "loop/y:0" (execution 1 of 2):'
     assert "2 dumps" in sessions.lines("pt loop/y:0")[0]
-    assert "2 iterations" in traced.lines("pt loop/y:0")[0]
+    assert "2 executions" in traced.lines("pt loop/y:0")[0]
     assert not any("DebugIdentity" in text for text in traced.lines("ni -d loop/y"))
 
 

@@ -391,6 +391,8 @@ def test_of_what_is_merged_the_last_one_counts(op):
         "TensorListScatter",
         "TensorListScatterIntoExistingList",
         "TensorListSetItem",
+        "TensorListPopBack",
+        "OptionalFromValue",
     ],
 )
 def test_what_is_collected_is_bad_by_all_bad_ones(op):

@@ -48,8 +48,11 @@ def watch_name(dump: Dump, datum: Datum) -> str:
 
 
 def execution_word(dump: Dump) -> str:
-    """What one of several values of a tensor is called: a loop's ``iteration``, or a ``dump``."""
-    return "dump" if has_debug_ops(dump.run_info()) else "iteration"
+    """What one of several values of a tensor is called.
+
+    Not an iteration: of a loop in a loop, or of a branch in one, the numbers go on.
+    """
+    return "dump" if has_debug_ops(dump.run_info()) else "execution"
 
 
 def node_menu(dump: Dump, node: str, current: str) -> tuple[MenuItem, ...]:

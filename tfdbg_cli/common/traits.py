@@ -51,7 +51,8 @@ class OpRoles:
         telling: they give the program a number (``item()``), which is in the attribute ``_result``.
         weights: they stand for parameters and other state of a model.
         batches: they bring in data from outside, whatever they are given; a run's inputs.
-        meanings: op type -> what it computes: ``log``, ``log1p``, ``sqrt``, ``rsqrt``, ``asin``,
+        meanings: op type -> what it computes: ``log``, ``log1p``, ``xlogy``, ``xlog1py``
+            (the product of these with a factor, 0 where that is 0), ``sqrt``, ``rsqrt``, ``asin``,
             ``acos``, ``atanh``, ``acosh``, ``erfinv``, ``logit``, ``gamma`` (the logarithm of it,
             and what has its poles), ``sinh``, ``cosh``, ``div``, ``mod``, ``reciprocal``, ``pow``,
             ``exp``, ``exp2``, ``add``, ``sub``, ``mul``, ``square``, ``cast``, ``linear`` (sums of

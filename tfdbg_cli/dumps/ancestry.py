@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.dumps.executions import Executions, InputMoment, body_of, call_of
+from tfdbg_cli.dumps.executions import ArrayContents, Executions, InputMoment, body_of, call_of
 from tfdbg_cli.dumps.graph import CARRY, COLLECTED, Edge, Graph, Node, parse_tensor_name
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 
@@ -22,17 +23,16 @@ _MERGES = frozenset({"Merge", "RefMerge", "_XlaMerge"})
 _VARIABLE = "_Arg"
 # ONNX's loops: an output is what it began with, or what the last iteration gave.
 _LOOPS = frozenset({"Loop", "Scan"})
-# They keep tensors of several iterations in a list.
-_COLLECTING = frozenset(
+# They put tensors of several iterations into a list, or take them out of one.
+_COLLECTING = re.compile(
+    "TensorList|Optional"  # TensorFlow's lists, and what one branch of several may give to them
+    f"|SequenceInsert|{COLLECTED}"  # those of engines whose loops hand out what iterations made
+)
+# They hand on their first input as it is, or of several the one that has a value.
+_PASSING = frozenset(
     {
-        COLLECTED,
-        "SequenceInsert",
-        "TensorListConcatLists",
-        "TensorListPushBack",
-        "TensorListPushBackBatch",
-        "TensorListScatter",
-        "TensorListScatterIntoExistingList",
-        "TensorListSetItem",
+        *("Enter", "Exit", "Identity", "NextIteration", "PreventGradient", "RefEnter"),
+        *("Snapshot", "StopGradient", "Switch", _VARIABLE, *_MERGES),
     }
 )
 # A node that wasn't dumped is passed through so often, seen from different moments of a loop.
@@ -108,6 +108,7 @@ class Ancestry:
         self._order = {id(datum): at for at, datum in enumerate(dump.data())}
         self._passes: dict[str, int] = {}
         self._names: list[str] | None = None
+        self._contents = ArrayContents(graph)
         self._executions = Executions(dump, graph, self._order)
 
     def place(self, datum: Datum) -> int:
@@ -165,6 +166,32 @@ class Ancestry:
         self._passes.clear()
         found = self._sources(datum.node_name, self._order[id(datum)], datum)
         return [each for each, _ in found.data]
+
+    def handed_on(self, tensor: str, consumer: Datum) -> Datum | None:
+        """The dumped tensor whose value another one has that wasn't dumped; ``None``: unknown.
+
+        Args:
+            tensor: that wasn't dumped.
+            consumer: what was computed from it.
+        """
+        place, name = self._order[id(consumer)], consumer.node_name
+        when = InputMoment(place, body_of(name), consumer.execution)
+        for _ in range(_MOST_PASSES):
+            if (found := self._at(tensor, when, consumer)) is not None:
+                return found
+            name, slot = parse_tensor_name(tensor)
+            node = self._graph.nodes.get(name)
+            if node is None or self._dump.by_tensor(tensor):
+                return None
+            if node.op_type not in _PASSING and not node.returns:
+                return None
+            edges = self._edges(name, slot, when)
+            if node.op_type == "Switch":  # the other one says which way
+                edges = edges[:1]
+            if len(edges) != 1:
+                return None
+            tensor, when = edges[0]
+        return None
 
     def along(self, edges: Sequence[Edge], end: Datum) -> list[Datum | None]:
         """The dumps of the tensors on a path, each as it was when the next node read it.
@@ -243,20 +270,26 @@ class Ancestry:
         if node is None:
             return []
         inputs = list(dict.fromkeys(node.inputs))
-        if node.op_type == _VARIABLE and len(inputs) == 2:
+        # A list may have been filled in any iteration, or before the loop: then all inputs count.
+        if node.op_type == _VARIABLE and len(inputs) == 2 and not when.all:
             return self._variable(name, inputs, when)
-        if node.op_type == CARRY and len(inputs) == 2:
+        if node.op_type == CARRY and len(inputs) == 2 and not when.all:
             return [(tensor, when) for tensor in self._carried(inputs, when)]
         if node.returns:
             slots = range(len(node.returns)) if slot is None else [slot]
-            picked = [self._result(node, each, when) for each in slots if each < len(node.returns)]
+            slots = [each for each in slots if each < len(node.returns)]
+            if when.all:
+                picked = [way for each in slots for way in node.returns[each]]
+            else:
+                picked = [self._result(node, each, when) for each in slots]
             return [(tensor, when) for tensor in dict.fromkeys(picked) if tensor]
         if node.op_type in _MERGES:
             last = [datum for each in inputs if (datum := self._at(each, when, None)) is not None]
             if last:
                 inputs = [max(last, key=lambda datum: self._order[id(datum)]).tensor_name]
-        elif node.op_type in _COLLECTING:
-            when = when._replace(all=True)
+        elif (read := self._contents.read_by(node)) or _COLLECTING.match(node.op_type):
+            when = when._replace(execution=-1, all=True)
+            inputs += read
         elif node.op_type in FUNCTIONAL:
             nodes = self._body(name)
             inside = [self._last(self._dump.by_node(each), when.moment, None) for each in nodes]
@@ -371,7 +404,9 @@ class Ancestry:
                 self._dump.by_tensor(consumer.tensor_name), self.place(consumer), None
             )
             since = self.place(earlier) if earlier is not None else -1
-            found = [each for each in found if self.place(each) > since] or found
+            bad = [each for each in found if self.place(each) > since and self._is_bad(each)]
+            if bad:
+                return bad
         return list(filter(self._is_bad, found)) or found[-1:]
 
     def _last(self, data: list[Datum], moment: int, consumer: Datum | None) -> Datum | None:

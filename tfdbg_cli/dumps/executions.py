@@ -1,20 +1,34 @@
-"""Executions of function bodies: which of them belong together, and which have been."""
+"""Executions of loops and branches: which belong together, and what they left in arrays."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.dumps.graph import Graph, Node
+from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 
-__all__ = ["Executions", "InputMoment", "body_of", "call_of"]
+__all__ = ["ArrayContents", "Executions", "InputMoment", "body_of", "call_of"]
 
 # The names of function bodies that the runtime has inlined: "loop/body/_3/add".
 _STEP = re.compile(r"(.*)/(body|cond|then|else|branch(?:es)?[/_:]?\d+)/_\d+/")
 _BODY = re.compile(r".*/(?:body|cond|then|else|branch(?:es)?[/_:]?\d+)/_\d+/")
+# TensorFlow 1 has arrays, and stacks for what a gradient needs of a loop.
+_READS = re.compile(r"TensorArray(Read|Gather|Concat)(V\d)?|StackPop(V2)?")
+_WRITES = re.compile(r"(TensorArray(?:Write|Scatter|Split)|StackPush)(?:V\d)?")
+# Among the inputs of what writes.
+_PLACE_OF_VALUE = {
+    "TensorArrayScatter": 2,
+    "TensorArraySplit": 1,
+    "TensorArrayWrite": 2,
+    "StackPush": 1,
+}
+# An array of gradients is one for each array and each of these.
+_GRADIENTS, _SOURCE = "TensorArrayGrad", "source"
+# They hand the handle of an array into a loop or a branch.
+_PASSING = frozenset({"Enter", "Identity", "Merge", "RefEnter", "Switch"})
 
 
 class InputMoment(NamedTuple):
@@ -122,6 +136,54 @@ class Executions:
                     found = [at for at, branch in enumerate(chosen) if branch == number]
             self._branches[body] = found
         return self._branches[body]
+
+
+class ArrayContents:
+    """Which tensors are put into the arrays and stacks of a graph.
+
+    The edges don't say it: what reads has the handle of the array and, of an array, a number that
+    orders it behind what writes.
+
+    Args:
+        graph: which it is.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._written: dict[str, list[str]] | None = None
+
+    def read_by(self, node: Node) -> Sequence[str]:
+        """The tensors of which one that a node reads from an array may consist; else none.
+
+        Args:
+            node: of any op.
+        """
+        if not _READS.fullmatch(node.op_type) or not node.inputs:
+            return ()
+        if self._written is None:
+            self._written = {}
+            for each in self._graph.nodes.values():
+                match = _WRITES.fullmatch(each.op_type)
+                place = _PLACE_OF_VALUE[match[1]] if match is not None else 0
+                if 0 < place < len(each.inputs):
+                    array = self._array(each.inputs[0])
+                    self._written.setdefault(array, []).append(each.inputs[place])
+        return self._written.get(self._array(node.inputs[0]), ())
+
+    def _array(self, handle: str) -> str:
+        """What tells the array of a handle from others."""
+        sources, seen = "", set[str]()
+        while handle not in seen:
+            seen.add(handle)
+            node = self._graph.nodes.get(node_name_of(handle))
+            if node is None or not node.inputs:
+                break
+            if node.op_type.startswith(_GRADIENTS):
+                sources += f"/{node.attributes.get(_SOURCE, '')}"
+            elif node.op_type not in _PASSING:
+                break
+            handle = node.inputs[0]
+        return f"{node_name_of(handle)}{sources}"
 
 
 def body_of(name: str) -> str:

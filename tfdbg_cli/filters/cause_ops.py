@@ -1,4 +1,4 @@
-"""Reasons of ops that compute several things inside, and what the user's op is called."""
+"""The reason of a gradient by the op that the user knows: the one of the forward pass."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from tfdbg_cli.common.node_words import ARGUMENT, BACKWARD, FORWARD_NODE, GRADIE
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.cause_patterns import constant
-from tfdbg_cli.filters.lineage import TensorLineage, floats, value_of
-from tfdbg_cli.filters.magnitude import largest_number
+from tfdbg_cli.filters.cause_rules import places_of
+from tfdbg_cli.filters.lineage import TensorLineage
 
 __all__ = [
     "WrittenReason",
     "forward_node",
-    "inside",
     "is_decomposition",
     "of_gradient",
     "written_as",
@@ -90,6 +89,14 @@ _GRADIENTS: Mapping[str, _Gradient] = {
     ),
     "log1p": _Gradient(
         _ZERO_BELOW, "log1p at -1, the logarithm of 0", "Keep the argument above -1."
+    ),
+    **dict.fromkeys(
+        ("xlogy", "special_xlogy"),
+        _Gradient(
+            _ZERO_BELOW,
+            "xlogy where its logarithm is of 0",
+            "Keep the second argument above 0: xlogy(x, y.clamp(1e-12)).",
+        ),
     ),
     "atan2": _Gradient(
         _ZERO_BELOW,
@@ -253,12 +260,9 @@ def of_gradient(node: Node, made: Array, given: Sequence[Array | None]) -> Writt
     bad = ~np.isfinite(made)
     if not bad.any() or not edge(x)[bad].all():
         return None
-    first = [int(each) for each in np.argwhere(bad)[0]]
-    count = int(np.count_nonzero(bad))
-    at = f" at {first}" if count == 1 else f" at {count} elements, the first at {first}"
     known = _GRADIENTS[name]
-    has_places = known.has_places and made.ndim
-    return WrittenReason(f"the gradient of {known.text}{at if has_places else ''}", known.advice)
+    at = places_of(bad) if known.has_places else ""
+    return WrittenReason(f"the gradient of {known.text}{at}", known.advice)
 
 
 def _has_equal(x: Array) -> bool:
@@ -277,8 +281,6 @@ def _all_masked(x: Array) -> Array:
     return np.asarray(np.logical_or.reduce(rows, axis=0)) if rows else masked
 
 
-# What PyTorch ignores where a program says nothing else.
-_IGNORED = -100
 # Of larger matrices no singular values are computed; and how close equal ones are.
 _LARGEST, _CLOSE = 1 << 16, 1e-6
 _NODE = re.compile(r"(\w+?)Backward\d*")
@@ -287,95 +289,6 @@ _EDGES: Mapping[str, Callable[[Array], Array]] = {
     **dict.fromkeys(("acos", "asin", "atanh"), lambda x: np.abs(x) == 1),
     "acosh": lambda x: x == 1,
     "log1p": lambda x: x == -1,
-    "pow": lambda x: x == 0,
+    **dict.fromkeys(("pow", "xlogy"), lambda x: x == 0),
     "logsumexp": _all_masked,
-}
-
-
-def inside(lineage: TensorLineage, node: Node, made: Array, given: Sequence[Array | None]) -> str:
-    """What became of finite inputs inside of an op that computes several things; empty: unknown.
-
-    Args:
-        lineage: of the dump.
-        node: that has made something bad.
-        made: that.
-        given: what it was given, as far as that is known.
-    """
-    find = _INSIDE_OPS.get(node.op_type)
-    return find(lineage, node, made, given) if find is not None else ""
-
-
-_Find = Callable[[TensorLineage, Node, Array, Sequence[Array | None]], str]
-
-
-def _squares(lineage: TensorLineage, node: Node, made: Array, given: Sequence[Array | None]) -> str:
-    x = given[0] if given else None
-    if x is None or not np.isfinite(x).all() or not x.size:
-        return ""
-    x = x.astype(np.float64)
-    if node.op_type == "mse_loss":
-        other = given[1] if len(given) > 1 else None
-        if other is None:
-            return ""
-        x = x - other.astype(np.float64)
-    else:
-        x = x - x.mean()
-    largest = largest_number("float64" if made.dtype == np.float64 else "float32")
-    if largest is None or float(np.square(x).max()) * x.size <= largest:
-        return ""
-    top = f"numbers up to {np.abs(x).max():.5g}"
-    return f"squares of {top} leave float32 inside of {node.op_type}: its limit is {largest:.5g}"
-
-
-def _labels(lineage: TensorLineage, node: Node, made: Array, given: Sequence[Array | None]) -> str:
-    weights = [floats(each) for each in lineage.dump.by_tensor(f"{node.name}:1")]
-    is_of_none = any(each is not None and not each.any() for each in weights)
-    if not is_of_none and len(node.inputs) > 1:
-        labels = [value_of(each) for each in lineage.dump.by_tensor(node.inputs[1])]
-        told = [int(each) for each in node.attributes.values() if re.fullmatch(r"-\d+", each)]
-        ignored = (*told, _IGNORED)[0]
-        is_of_none = any(
-            isinstance(each, np.ndarray) and (each == ignored).all() for each in labels
-        )
-    return "the mean over labels that are all ignored, or of weight 0" if is_of_none else ""
-
-
-def _saturated(
-    lineage: TensorLineage, node: Node, made: Array, given: Sequence[Array | None]
-) -> str:
-    p = given[1] if len(given) > 1 else None
-    if p is None or p.shape != made.shape or not np.isin(p[~np.isfinite(made)], (0, 1)).all():
-        return ""
-    return "the gradient of binary cross entropy at a probability of exactly 0 or 1"
-
-
-def _weight_norm(
-    lineage: TensorLineage, node: Node, made: Array, given: Sequence[Array | None]
-) -> str:
-    v = given[0] if given else None
-    if v is None or v.shape != made.shape:
-        return ""
-    bad = ~np.isfinite(made)
-    return "the norm of a zero vector, by which weight_norm divides" if not v[bad].any() else ""
-
-
-_INSIDE_OPS: Mapping[str, _Find] = {
-    **dict.fromkeys(
-        (
-            *("native_layer_norm", "native_group_norm", "native_batch_norm", "mse_loss"),
-            *("_native_batch_norm_legit", "var", "std", "var_mean", "std_mean", "layer_norm"),
-            *("group_norm", "batch_norm", "instance_norm"),
-        ),
-        _squares,
-    ),
-    **dict.fromkeys(
-        (
-            *("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss2d", "nll_loss_nd"),
-            "cross_entropy_loss",
-        ),
-        _labels,
-    ),
-    "_weight_norm_interface": _weight_norm,
-    "binary_cross_entropy_backward": _saturated,
-    "BinaryCrossEntropyBackward0": _saturated,
 }

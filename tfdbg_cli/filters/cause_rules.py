@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.filters.magnitude import largest_number
 
-__all__ = ["BINARY", "BY_ELEMENT", "RULES", "Case", "can_give"]
+__all__ = ["BINARY", "BY_ELEMENT", "RULES", "Case", "can_give", "places_of"]
 
 
 class Case(NamedTuple):
@@ -43,16 +43,28 @@ class Case(NamedTuple):
         )
 
 
+def places_of(mask: Array) -> str:
+    """`Case.at` of all elements of a tensor."""
+    return Case(mask[mask], (), "", np.nonzero(mask) if mask.ndim else ()).at(mask[mask])
+
+
 _Found = Iterator[tuple[str, str, Array]]
 
 
-def _positions(lowest: float, name: str, edge: str) -> Callable[[Case], _Found]:
-    """A function with a pole at a number, and nothing below it: ``log``, ``rsqrt``."""
+def _positions(lowest: float, name: str, edge: str, number: int = 0) -> Callable[[Case], _Found]:
+    """A function with a pole at a number, and nothing below it: ``log``, ``rsqrt``.
+
+    Args:
+        lowest: where the pole is.
+        name: of the function.
+        edge: the number as the reason has it.
+        number: which of the inputs the argument is.
+    """
 
     def find(case: Case) -> _Found:
         kind = "log" if name == "logarithm" else "division"
-        yield kind, f"the {name} of {edge}{{at}}", np.isinf(case.made) & _is(case, 0, lowest)
-        below = np.isnan(case.made) & _is(case, 0, below=lowest)
+        yield kind, f"the {name} of {edge}{{at}}", np.isinf(case.made) & _is(case, number, lowest)
+        below = np.isnan(case.made) & _is(case, number, below=lowest)
         rest = "a negative number" if not lowest else f"a number below {edge}"
         yield ("log" if kind == "log" else "sqrt"), f"the {name} of {rest}{{at}}", below
 
@@ -240,6 +252,8 @@ def _product_gradients(case: Case) -> _Found:
 RULES: Mapping[str, Callable[[Case], _Found]] = {
     "log": _positions(0, "logarithm", "0"),
     "log1p": _positions(-1, "logarithm", "1 + (-1)"),
+    "xlogy": _positions(0, "logarithm", "0", 1),
+    "xlog1py": _positions(-1, "logarithm", "1 + (-1)", 1),
     "rsqrt": _positions(0, "inverse square root", "0"),
     "sqrt": _roots,
     "asin": _domain("asin", -1, 1),

@@ -8,11 +8,21 @@ from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.interpreter.unwarned import unwarned
-from tfdbg_cli.common.node_words import ALPHA, BACKWARD, MADE_BY, MADE_INSIDE, PHASE, WRITES
+from tfdbg_cli.common.node_words import (
+    ALPHA,
+    ARGUMENT,
+    BACKWARD,
+    FACTORS,
+    MADE_BY,
+    MADE_INSIDE,
+    PHASE,
+    WRITES,
+)
 from tfdbg_cli.dumps.dump import CannotRedo, Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.dumps.run_info import CALLS
-from tfdbg_cli.filters.cause_ops import inside, of_gradient, written_as
+from tfdbg_cli.filters.cause_inside import WholeOp, inside
+from tfdbg_cli.filters.cause_ops import of_gradient, written_as
 from tfdbg_cli.filters.cause_patterns import Makers, constant, number_of
 from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case, can_give
 from tfdbg_cli.filters.collapsed import why_constant
@@ -77,6 +87,7 @@ ADVICE = {
     "inside": "A module keeps it and doesn't return it: start again with config set level ops.",
     "before": "config set level ops: the next run then has the ops before it.",
     "number": "Find where the number comes from: the op combines it with every element.",
+    "matrix": "Add a small multiple of the identity, x + 1e-6 * eye(n), or leave such ones out.",
     "memory": "Fill the memory where it is made (zeros), or leave out elements never written.",
     "inputs": "config set level values keeps the inputs of each op.",
     "constant": "Normalize over another axis, or look for what has saturated or died before it.",
@@ -86,8 +97,6 @@ ADVICE = {
     "weights": "It was bad before this run: start run -f earlier, or see how it is made.",
 }
 
-# What a text has in it that tells of an op's inside -> the kind.
-_INSIDE_KINDS = (("labels", "nothing"), ("zero vector", "norm"), ("probability", "log"))
 # Where a kind has other advice: in a backward pass, in an optimizer's step, without training.
 _ADVICE_IN = {
     ("half", "backward"): "Scale the loss less (a gradient scaler finds the scale by itself), "
@@ -167,10 +176,12 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
         if np.isfinite(again).all():
             return Cause("inputs", makers.written_over(node) or _NOT_THESE, ADVICE["inputs"])
         is_proven = np.array_equal(np.isfinite(again), np.isfinite(made))
-    if made is not None and (text := inside(lineage, node, made, [e.value for e in inputs])):
-        kind = next((kind for mark, kind in _INSIDE_KINDS if mark in text), "overflow")
-        return Cause(kind, text, ADVICE[kind])
-    if made is not None and (written := of_gradient(node, made, [e.value for e in inputs])):
+    given = [each.value for each in inputs]
+    if made is not None and (
+        told := inside(WholeOp(lineage, node, datum.output_slot, made, given))
+    ):
+        return Cause(*told, ADVICE[told[0]])
+    if made is not None and (written := of_gradient(node, made, given)):
         return Cause("gradient", *written)
     if made is None or not inputs or not all(each.is_sure for each in inputs):
         return None
@@ -332,7 +343,16 @@ def _of_number(
     lineage: TensorLineage, node: Node, made: Array, inputs: Sequence[_Input]
 ) -> Cause | None:
     """Of a number that isn't finite, in the call or in a tensor of one element."""
-    if lineage.roles.computes(node.op_type) not in BINARY or np.isfinite(made).any():
+    if np.isfinite(made).any():
+        return None
+    for name in FACTORS:
+        number = number_of(node, name)
+        if number is not None and not np.isfinite(number):
+            called = name.removeprefix(ARGUMENT)
+            return Cause(
+                "number", f"the number {number:g} in the call ({called})", ADVICE["number"]
+            )
+    if lineage.roles.computes(node.op_type) not in BINARY:
         return None
     for place in (0, 1):
         number = constant(node, place)
@@ -431,6 +451,8 @@ def _by_rules(
         place = 0 if numbers[0] is not None else 1
         given.insert(place, np.full(np.count_nonzero(bad), numbers[place]))
     factor = number_of(node, ALPHA) if meaning in ("add", "sub") else None
+    if factor is not None and not np.isfinite(factor):
+        return None
     if factor is not None:
         given[1:] = [None if x is None else x.astype(np.float64) * factor for x in given[1:]]
     case = Case(made[bad], given, dtype, places)

@@ -106,8 +106,13 @@ class TensorLineage:
         return self._bad_inputs(node) if is_sparse else self._ancestry.inputs(datum)
 
     def as_given(self, datum: Datum, name: str) -> Datum | None:
-        """A tensor as it was when another one was made of it; ``None``: it isn't in the dump."""
+        """A tensor as it was when another one was made of it; ``None``: it isn't in the dump.
+
+        Of one that wasn't dumped it is the one whose value it has, if that was.
+        """
         data = [each for each in self.dump.by_tensor(name) if each is not datum]
+        if not data and self._ancestry is not None and not self.dump.lists_only_bad:
+            return self._ancestry.handed_on(name, datum)
         at = (datum.timestamp, self._place(datum))
         found = [each for each in data if (each.timestamp, self._place(each)) < at] or data
         return found[-1] if found else None

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tfdbg_cli.common.arrays import np
-from tfdbg_cli.common.node_words import RESULT, WRITES, output_shapes
+from tfdbg_cli.common.node_words import BACKWARD, PHASE, RESULT, WRITES, output_shapes
 from tfdbg_cli.common.traits import OpRoles
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.elements import split_tensor_name
@@ -36,7 +36,7 @@ class Outcome:
     * the results: the output of a model, a loss, a gradient, what was fetched;
     * what the program still has when the run is over: parameters and other state as far as it
       became bad in this run, variables. Infinities that ops of the run have read and that came to
-      nothing are none;
+      nothing are none, nor are such parts of a gradient's computation;
     * what goes to Python (``item()``, or a number in a condition: ``if isfinite(loss)``), to
       another process, to a node that gives no tensor; what a run that failed made last.
 
@@ -220,8 +220,12 @@ class Outcome:
         if before is not None:
             old = dump.by_tensor(self._dumped(graph, before))
             return not old or _has_new(data[-1], old[-1])
-        bad = self._lineage.bad(data[-1])
-        return bad is None or bool(bad.nan) or not _is_read(graph, node_name_of(tensor))
+        bad, node = self._lineage.bad(data[-1]), graph.nodes.get(node_name_of(tensor))
+        # What a gradient's formula has made on its way is kept for the gradient of that, by nobody
+        # else.
+        is_inner = node is not None and node.attributes.get(PHASE) == BACKWARD
+        is_state = bad is None or (bool(bad.nan) and not is_inner)
+        return is_state or not _is_read(graph, node_name_of(tensor))
 
     # Elsewhere a tensor may be there many times, in loops.
 

@@ -229,6 +229,16 @@ def _logarithm(situation: Situation) -> Iterator[Candidate]:
     elif situation.meaning == "log":
         yield _low(0, small, situation)
         yield _plus(0, small, situation)
+    elif situation.meaning == "xlogy":
+        yield _plus(1, small, situation, of="the second argument")
+
+
+def _matrix(situation: Situation) -> Iterator[Candidate]:
+    def moved(x: Array) -> Array:
+        return np.asarray(x + 1e-6 * max(np.abs(x).max(), 1) * np.eye(x.shape[-1]), x.dtype)
+
+    change = Change(situation.node.name, changed_input(0, moved))
+    yield Candidate("1e-6 times the identity added to the matrix", change)
 
 
 def _division(situation: Situation) -> Iterator[Candidate]:
@@ -489,4 +499,5 @@ CANDIDATES: Mapping[str, tuple[_Make, ...]] = {
     "nothing": (_count,),
     "one": (_one,),
     "domain": (_domain,),
+    "matrix": (_matrix,),
 }

@@ -54,7 +54,7 @@ def test_what_is_bad_in_other_iterations_is_not_what_it_spread_to():
         return total + 1, 1 / (x**2 * 2)  # a finite number of each overflow
 
     screen = _screen(lambda x: lax.scan(body, 0, x)[1], jnp.array([1.0, 1e25, 2, 1e25, 1e25]))
-    assert screen[-1].strip() == "spread to scan/mul:0 (iteration 1)"
+    assert screen[-1].strip() == "spread to scan/mul:0 (execution 1)"
 
 
 @pytest.mark.parametrize(

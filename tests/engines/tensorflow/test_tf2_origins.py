@@ -494,9 +494,9 @@ def test_the_inputs_of_an_iteration_are_its_own(both, state):
         tell([each.numpy() for each in f(tf.constant(2.0))])
     """
     done = both.same(both.write(text), "run -f origin_of_nonfinite")
-    assert "It began in [Log] while/Log:0 (iteration 2)" in done.out, done.out
+    assert "It began in [Log] while/Log:0 (execution 2)" in done.out, done.out
     assert "Why:   the logarithm of 0" in done.out
-    assert "From:  [Mul] while/mul:0 (iteration 2)  float32 []  clean  min 0, max 0" in done.out
+    assert "From:  [Mul] while/mul:0 (execution 2)  float32 []  clean  min 0, max 0" in done.out
 
 
 @pytest.mark.parametrize("state", ["", "v.assign_add(x)"], ids=["computed again", "held"])
@@ -514,9 +514,26 @@ def test_what_goes_round_in_a_loop_is_there_in_each_iteration(both, state):
         tell(f(tf.constant(3.0)).numpy())
     """
     done = both.same(both.write(text), "run -f origin_of_nonfinite")
-    assert "It began in [Log] while/Log:0 (iteration 3)" in done.out, done.out
+    assert "It began in [Log] while/Log:0 (execution 3)" in done.out, done.out
     assert "Why:   the logarithm of 0" in done.out
-    assert re.search(r"From:  \[_Arg\] \S+:0 \(iteration 3\)  float32 \[\]  clean  min 0", done.out)
+    assert re.search(r"From:  \[_Arg\] \S+:0 \(execution 3\)  float32 \[\]  clean  min 0", done.out)
+
+
+def test_the_executions_of_a_loop_in_a_loop_are_not_called_iterations(both):
+    text = """
+        @tf.function
+        def f(x):
+            total = 0.0
+            for i in tf.range(2):
+                for j in tf.range(3):
+                    if j > 0:
+                        total += tf.math.log(x[i, j])
+            return total
+
+        tell(f(tf.constant([[1.0, 2.0, 3.0], [1.0, 1.0, 0.0]])).numpy())
+    """
+    done = both.same(both.write(text), "run -f origin_of_nonfinite")
+    assert re.search(r"It began in \[Log\] \S+/Log:0 \(execution 3\)  ", done.out), done.out
 
 
 XLA_ALONE = """

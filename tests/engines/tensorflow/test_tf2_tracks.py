@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from tf2_kit import needs_keras_3
 
 STEP = """
     w = tf.Variable([1.0, 2.0])
@@ -87,3 +88,32 @@ def test_numbers_of_expressions_in_runs_that_are_debugged_and_others(both, tmp_p
     assert [int(run) for run, _ in found["total:0"]] == [*range(1, 9)]
     assert found["total:0"] == found["loss"]
     assert "nothing: This run had no such node." in done.out
+
+
+SCALED = """
+    import keras, numpy as np
+
+    keras.utils.set_random_seed(0)
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    layers = [keras.layers.Dense(8), keras.layers.Dense(1, dtype="float32")]
+    model = keras.Sequential([keras.layers.Input((4,)), *layers])
+    model.compile("sgd", "mse", steps_per_execution=STEPS)
+    x, y = np.random.default_rng(0).normal(size=(32, 4)), np.ones((32, 1), "f")
+    y[16:24] = 1e6
+    model.fit(x, y, batch_size=8, epochs=2, shuffle=False, verbose=0)
+    tell(float(model.optimizer.dynamic_scale), model.optimizer.iterations.numpy())
+"""
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_step_that_keras_leaves_out_for_its_gradients(both, steps):
+    needs_keras_3(SCALED)
+    text = SCALED.replace("STEPS", str(steps))
+    done = both.same(both.write(text), "run -f", "run_info", "run", "run_info")
+    first, second = re.findall(r"^Scale: (.*)$", done.out, re.MULTILINE)[:: 2 if steps == 1 else 1]
+    if steps == 1:
+        assert first.strip() == "32768, 1 of 3 steps left out: a gradient was infinite or nan"
+        assert second.strip() == "16384, halved once in 4 runs, 1 of 4 steps left out"
+    else:  # which of them isn't known
+        assert first.strip() == "32768"
+        assert second.strip() == "16384, halved once in 3 runs"

@@ -105,3 +105,52 @@ def test_a_variable_that_the_run_itself_has_written_was_not_bad_before(server, t
     assert "It began in [ReadVariableOp]" in done.out, done.out + done.err
     assert "Why:   AssignVariableOp wrote it in this run, from Const" in done.out
     assert "before this run" not in done.out
+
+
+_INSIDE = """
+import tensorflow.compat.v1 as tf
+
+tf.disable_eager_execution()
+tf.{control_flow}_control_flow_v2()
+x = tf.placeholder(tf.float32, [2], name="x")
+zero = x - x
+
+
+def loop(step, start):
+    return tf.while_loop(lambda i, h: i < 4, lambda i, h: (i + 1, step(i, h)), [0, start])[1]
+
+
+y = {y}
+with tf.Session() as session:
+    print(session.run(y, {{x: [1.0, 2.0]}}))
+"""
+_BODIES = {
+    "exp of what comes round": (
+        "loop(lambda i, h: tf.exp(h) * x, x)",
+        r"exp of 5.237e+06 at [1], and exp ends at 88.72 in float32",
+    ),
+    "a division of what comes round": (
+        "loop(lambda i, h: h / (x - 1), x)",
+        "a division by 0 at [0]",
+    ),
+    "0 by 0 in a cond of a loop": (
+        "loop(lambda i, h: tf.cond(i > 1, lambda: h / (x - x), lambda: h), zero)",
+        "0 / 0 at 2 elements, the first at [0]",
+    ),
+    "0 by 0 in a cond": (
+        "tf.cond(x[0] > 0, lambda: zero / (x - x), lambda: x)",
+        "0 / 0 at 2 elements, the first at [0]",
+    ),
+}
+
+
+@pytest.mark.parametrize("control_flow", ["disable", "enable"])
+@pytest.mark.parametrize("name", _BODIES)
+def test_the_reason_inside_of_loops_and_conds(server, tmp_path, control_flow, name):
+    """What comes in isn't dumped under its own name: the runtime leaves out what hands it on."""
+    y, reason = _BODIES[name]
+    path = tmp_path / "program.py"
+    path.write_text(_INSIDE.format(control_flow=control_flow, y=y))
+    done = server.debugged("--batch", "-c", "run -f", path)
+    assert f"Why:   {reason}\n" in done.out, done.out + done.err
+    assert "not dumped" not in done.out

@@ -55,6 +55,10 @@ LOCAL = {
     "a_buffer_that_a_minimum_starts_with": """
         self.least.copy_(torch.minimum(self.least, x.detach().min()))
         return x - self.least""",
+    "masked_in_the_gradient_of_a_gradient": """
+        point = torch.zeros(4, requires_grad=True)
+        self.bend = torch.func.hessian(torch.linalg.norm)(point)
+        return x + self.bend.detach().sum()""",
     "rows_that_nobody_reads": """
         self.rows[1] = x.detach()[0]
         self.rows[torch.tensor([0, 2])] = x.detach()[1:]
@@ -97,6 +101,11 @@ HARMFUL = {
     "several_conditions": (
         "y = x.detach().sum() * 0; y = y.log(); return x if y.isnan() or y.isinf() else x",
         "log",
+    ),
+    "the_gradient_of_a_gradient": (
+        "point = torch.zeros(4, requires_grad=True); "
+        "self.bend = torch.func.jacrev(torch.func.jacfwd(torch.linalg.norm))(point); return x",
+        "gradients/DivBackward0/div",
     ),
     "in_a_list": ("self.seen = [x.detach()[0] / 0]; return x", "div"),
     "infinite_output": ("return (x + 100).exp()", "exp"),

@@ -46,6 +46,13 @@ def gradient(made):
     return torch.autograd.grad(made.sum(), w)[0]
 
 
+def step(optimizer, **options):
+    parameter = torch.nn.Parameter(one.clone())
+    parameter.grad = one_zero.clone()
+    optimizer([parameter], fused=True, **options).step()
+    return parameter
+
+
 model = Model()
 for name, compute in [
 {cases}]:

@@ -234,7 +234,8 @@ class _Verdict:
         head = "From:  "
         for name in names[:_MOST_INPUTS]:
             given = TensorLineage.of(self._dump).as_given(self._begin, name)
-            maker = self._graph.nodes.get(node_name_of(name))
+            shown = name if given is None else given.tensor_name
+            maker = self._graph.nodes.get(node_name_of(shown))
             op_type = Span(f"[{maker.op_type if maker is not None else '?'}] ", "op_type")
             if given is not None:
                 between = self._health.range(given)

@@ -1,4 +1,4 @@
-"""The loss of each run: what gradients are computed of, or what a training step returns."""
+"""The loss of each run, and what an optimizer of Keras multiplies it by against underflow."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from tensorflow.python.util import nest
 
 from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.dumps.series.points import CAPACITY
-from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
+from tfdbg_cli.dumps.series.tracks import LOSS, LOSS_SCALE, STEP_SKIPPED, Tracks
 from tfdbg_cli.engines.tensorflow.functions.private import (
+    loss_scale_of,
     options_in,
     outputs_of,
     read_optional,
+    variable_class,
 )
+from tfdbg_cli.engines.tensorflow.functions.variables import variable_values
 
 __all__ = ["Losses"]
 
@@ -48,7 +51,10 @@ class Losses:
         self._look_away = look_away
         self._told: Tracks | None = None  # whose source this is
         self._is_off = False
-        self._waiting: deque[tuple[int, float, Callable[[], float]]] = deque(maxlen=CAPACITY)
+        self._waiting: deque[tuple[int, float, str, Callable[[], float | None]]]
+        self._waiting = deque(maxlen=CAPACITY)
+        # Optimizers that scale the loss -> the scale and the steps so far, as a run begins.
+        self._scaling: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         # Function -> which of its results is the loss, or what reads it; `None`: it returns none.
         self._readers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
@@ -88,6 +94,43 @@ class Losses:
             pass_on(error)
             self._is_off = True
 
+    def update_begins(self, optimizer: Any) -> None:
+        """An optimizer begins an update, or is traced as it does."""
+        if loss_scale_of(optimizer) and optimizer not in self._scaling:
+            self._scaling[optimizer] = self._scale_now(optimizer)
+
+    def training_begins(self) -> None:
+        """A training run begins."""
+        with contained:
+            for optimizer in [*self._scaling]:
+                self._scaling[optimizer] = self._scale_now(optimizer)
+
+    def training_ends(self, run: int) -> None:
+        """A training run is over; what it has written is there.
+
+        Args:
+            run: its number.
+        """
+        with contained:
+            for optimizer, before in [*self._scaling.items()][:2]:
+                after = self._scale_now(optimizer)
+                if len(self._scaling) == 1 and before and after:  # of several there is one series
+                    self._hold(run, functools.partial(_number, before[0]), LOSS_SCALE)
+                    self._hold(run, functools.partial(_is_left_out, before, after), STEP_SKIPPED)
+
+    def _scale_now(self, optimizer: Any) -> Sequence[Any]:
+        """The scale of an optimizer and the number of its steps: tensors, which are read later."""
+        told = [getattr(each, "value", each) for each in loss_scale_of(optimizer) or ()]
+        held = {at: each for at, each in enumerate(told) if not isinstance(each, float | int)}
+        if variable_class is None or not all(isinstance(e, variable_class) for e in held.values()):
+            return ()  # one that several replicas share
+        look_again = self._look_away()
+        try:
+            found = variable_values({at: each.handle for at, each in held.items()})
+        finally:
+            look_again()
+        return [found.get(at, each) for at, each in enumerate(told)]
+
     def _take(self, run: int, loss: Any) -> None:
         tracks = self._tracks()
         if tracks is not None and "CPU" in loss.device:
@@ -95,23 +138,34 @@ class Losses:
         else:
             self._hold(run, functools.partial(_number, loss))
 
-    def _hold(self, run: int, read: Callable[[], float]) -> None:
+    def _hold(self, run: int, read: Callable[[], float | None], name: str = LOSS) -> None:
         tracks = self._tracks()
         if tracks is None:
             return
         if tracks is not self._told:
             self._told = tracks
             tracks.sources.append(self._settle)
-        self._waiting.append((run, time.time(), read))
+        self._waiting.append((run, time.time(), name, read))
 
     def _settle(self) -> None:
         waiting = [*self._waiting]
         self._waiting.clear()
-        for run, moment, read in waiting:
+        for run, moment, name, read in waiting:
             if self._told is None:
                 return
             with contained:  # the device is lost
-                self._told.note(LOSS, run, read(), moment)
+                number = read()
+                if number is not None:
+                    self._told.note(name, run, number, moment)
+
+
+def _is_left_out(before: Sequence[Any], after: Sequence[Any]) -> float | None:
+    """1 if a step was left out for its gradients; ``None``: there was none, or were several."""
+    scale, steps = (float(after[at]) for at in (0, 1))
+    made = steps - float(before[1])
+    if made == 1 and scale >= float(before[0]):
+        return 0.0
+    return 1.0 if not made and scale * 2 == float(before[0]) else None
 
 
 def _reader(outputs: Any, results: Sequence[Any]) -> int | Callable[[Any], float] | None:
@@ -136,7 +190,7 @@ def _reader(outputs: Any, results: Sequence[Any]) -> int | Callable[[Any], float
 
 
 def _number(tensor: Any) -> float:
-    return float(tensor.numpy())
+    return float(tensor)
 
 
 def _number_in(specs: Sequence[Any], at: int, held: Any) -> float:

@@ -28,6 +28,7 @@ __all__ = [
     "is_traced",
     "iterator_class",
     "joined_cluster",
+    "loss_scale_of",
     "mark_trace",
     "multi_iterator_class",
     "options_in",
@@ -188,6 +189,18 @@ def parameters_of(optimizer: Any) -> Sequence[Any]:
 def rate_of(optimizer: Any) -> Any:
     """The learning rate of an optimizer of Keras 3: a variable, a schedule or a function."""
     return getattr(optimizer, "_learning_rate", None)
+
+
+def loss_scale_of(optimizer: Any) -> tuple[Any, Any] | None:
+    """What an optimizer of Keras 3 multiplies the loss by, and the steps that it has made.
+
+    ``None``: it doesn't find its scale by itself. The first is a number before it is a variable.
+    """
+    kind = type(optimizer)
+    if kind.__name__ != "LossScaleOptimizer" or not kind.__module__.startswith("keras.src."):
+        return None
+    name = "dynamic_scale" if optimizer.built else "initial_scale"
+    return getattr(optimizer, name), optimizer.iterations
 
 
 def function_name(function: Any) -> str:

@@ -440,6 +440,7 @@ class FunctionRuns(RunLife[OpenRun]):
     def update_begins(self, optimizer: Any) -> None:
         """An optimizer begins to apply gradients."""
         if self.is_here():
+            self._losses.update_begins(optimizer)
             self._updates += 1
             if self._updates == 1 and isinstance(self.watcher, ValuesLevel):
                 self.watcher.begin_update(optimizer)
@@ -465,8 +466,17 @@ class FunctionRuns(RunLife[OpenRun]):
         if isinstance(run.watcher, ValuesLevel):
             info.details = [*info.details, *run.watcher.details()]
 
+    def open_run(self, run: OpenRun) -> None:
+        if run.kind == TRAINING:
+            self._losses.training_begins()
+        super().open_run(run)
+
     def closing(self, run: OpenRun) -> None:
         self._gradients = 0
+        if run.kind == TRAINING:
+            if run.watcher is not None:
+                run.watcher.stop()
+            self._losses.training_ends(run.description.number)
 
 
 def _is_own(known: KnownFunction) -> bool:
