@@ -224,8 +224,8 @@ def _left_out(dump: Dump, arguments: argparse.Namespace) -> list[Line]:
         return []
     found = left_out(dump)
     if found:  # something bad came of what is told first: the gradient of a log that a where drops
-        told = first_origin(dump)
-        found = [each for each in found if each is not told]
+        told = first_origin(dump)  # in a loop, of any of its executions
+        found = [each for each in found if told is None or each.tensor_name != told.tensor_name]
     if not found:
         return []
     name = found[0].tensor_name
