@@ -113,6 +113,11 @@ FOUND = {
         def part(x):
             return torch.log(x * 0.0) if STEP == 2 else x
         return checkpoint(part, x, use_reentrant=False)""",
+    "checkpointed_reentrantly": """
+        from torch.utils.checkpoint import checkpoint
+        def part(x):
+            return torch.log(x.detach() * 0.0) + x if STEP == 2 else x
+        return checkpoint(part, x, use_reentrant=True)""",
     "backward_of_a_function": """
         return Bad.apply(x * 2) * self.weight""",
     "backward_of_a_root": """
@@ -216,7 +221,9 @@ def test_what_begins_in_a_module_is_found_there(inner, name, programs, tmp_path)
     assert lines_left(done) == plain, done.out + done.err
     assert first_bad(done) == expected, done.out
     if name == "origin_of_nonfinite":
-        assert all_bad(done) == all_bad(exact) != [], done.out
+        # The backward pass of a reentrant checkpoint isn't made once more.
+        bad = [each for each in all_bad(exact) if not each.startswith("recompute/")]
+        assert all_bad(done) == bad != [], done.out
     assert frames(done) == frames(exact) != []
     assert "replayed op by op: Net" in done.out, done.out
     number = re.compile(r"run-end: training run #(\d+)")
