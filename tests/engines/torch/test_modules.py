@@ -363,6 +363,86 @@ def test_what_begins_in_the_backward_pass_of_ops_outside_of_modules(programs, tm
         assert frames(done) == frames(exact) != []
 
 
+BETWEEN = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+encoder, decoder, criterion = nn.Linear(6, 4), nn.Linear(2, 6), nn.MSELoss()
+parameters = [*encoder.parameters(), *decoder.parameters()]
+optimizer = torch.optim.SGD(parameters, 1e-2)
+for step in range(4):
+    x = torch.randn(8, 6)
+    if step == 2:
+        encoder.weight.data[2:], encoder.bias.data[2:] = 0, 0
+    h = encoder(x)
+    spread = torch.sqrt(h[:, 2:] ** 2)
+    made = decoder(h[:, :2] + spread * torch.randn(8, 2)).transpose(0, 1)
+    loss = criterion(made, x.transpose(0, 1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print("LEFT", [float(p.detach().double().sum()) for p in parameters], torch.rand(1).item())
+"""
+
+
+def test_the_backward_pass_between_modules(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(BETWEEN)
+    found = {}
+    for level in ("modules", "values"):
+        done = watched(programs, path, level=level, name="origin_of_nonfinite", more=("pt loss",))
+        assert lines_left(done) == lines_left(programs.plain(path)), done.out + done.err
+        assert "Why:   the gradient of a square root at 0 at 16 elements" in done.out, done.out
+        assert "> 14  spread = torch.sqrt(h[:, 2:] ** 2)" in done.out
+        assert "(the program calls it loss)" in done.out
+        found[level] = re.findall(r"^array\((.*), dtype", done.out, re.MULTILINE)
+        spread = re.search(r"^Then: .*", done.out, re.MULTILINE)
+        assert "gradient" in spread[0] and "optimizer" in spread[0]
+    assert found["modules"] == found["values"] != []
+
+
+def test_a_loss_that_is_a_root_has_its_reason(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        f"{HEAD}    def forward(self, x):\n        return x * self.weight\n{TAIL}".replace(
+            "return F.cross_entropy(out, y)",
+            "return (out * (0.0 if STEP == 2 else 1.0)).square().mean().sqrt()",
+        )
+    )
+    done = watched(programs, path, name="origin_of_nonfinite")
+    assert "Why:   the gradient of a square root at 0\n" in done.out, done.out
+    assert "From:  [Gradient] gradients/sqrt:0  float32 []  clean  min 1, max 1" in done.out
+
+
+def test_gradients_of_torch_func_are_asked_for_no_gradients(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("""
+import torch
+from torch.func import functional_call, grad, vmap
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 3)
+
+
+def loss(parameters, x):
+    return functional_call(model, parameters, (x[None],)).square().sum().sqrt()
+
+
+parameters = {name: each.detach() for name, each in model.named_parameters()}
+for step in range(4):
+    if step == 2:
+        parameters = {name: each * 0 for name, each in parameters.items()}
+    found = vmap(grad(loss), in_dims=(None, 0))(parameters, torch.randn(5, 4))
+    parameters = {name: each - 0.1 * found[name].mean(0) for name, each in parameters.items()}
+print("LEFT", [float(each.double().sum()) for each in parameters.values()])
+""")
+    done = watched(programs, path, name="origin_of_nonfinite")
+    assert lines_left(done) == lines_left(programs.plain(path)), done.out + done.err
+    assert "the gradient of a square root at 0 at 5 elements" in done.out, done.out
+    assert "Warning" not in done.err, done.err
+
+
 #: What can't be done once more -> its lines, and why.
 REFUSED = {
     "overwritten": ("return x.mul_(float('nan') if STEP == 2 else 1.0)", "written to since"),

@@ -283,8 +283,11 @@ class Checks:
             for event, _ in found:
                 if event.kind in (UPDATED, WEIGHT):
                     self._stale.add(event.thing)
-                elif event.kind == PARAMETER and event.thing.grad is not None:
-                    self._stale.add(event.thing.grad)
+                elif event.kind == PARAMETER:
+                    # Others have none, and PyTorch warns of the question.
+                    gradient = event.thing.grad if event.thing.is_leaf else None
+                    if gradient is not None:
+                        self._stale.add(gradient)
         return found
 
     def forget(self) -> None:

@@ -130,6 +130,7 @@ class ModulesLevel(TorchLevel):
         self._found: list[Found] = []
         self._is_on = self._is_away = False
         self._is_told = False  # there is a dump
+        self._made: weakref.ref[ModulesDump] | None = None
         self._stepped: Stack | None = None
         self._step: tuple[StepStart, Callable[[], Any]] | None = None
         self._is_open_step = False  # of an optimizer, whose ops are recorded
@@ -524,7 +525,11 @@ class ModulesLevel(TorchLevel):
         self._outside.name_outputs(known)
 
     def tensor_name(self, tensor: Any) -> str:
-        return self._outside.tensor_name(tensor)
+        border = self._borders.get(id(tensor))
+        if border is None or border.reference() is not tensor or border.tensor() is not tensor:
+            return self._outside.tensor_name(tensor)
+        dump = self._made() if self._made is not None else None
+        return dump.border_name(border) if dump is not None else ""
 
     def failed_op(self, error: BaseException) -> str:
         return self._outside.failed_op(error)
@@ -624,6 +629,7 @@ class ModulesLevel(TorchLevel):
         )
         self._is_told = True
         dump = ModulesDump(seen, part, outside.dump is not None, [*self._search.replays])
+        self._made = weakref.ref(dump)
         dump.kept = self._words_of_kept()
         dump.warnings += self._notes()
         return dump

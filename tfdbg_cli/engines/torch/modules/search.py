@@ -60,7 +60,7 @@ class Search:
             if unknown and (event.kind != OUTPUT or any(id(each) in unknown for each in made_of)):
                 unknown.add(id(event.thing))
                 continue
-            if event.kind == NODE:
+            if event.kind == NODE and not event.thing.calls:
                 return  # this is where it began
             refusals, is_read = [], event.kind != WEIGHT
             came_in: Replay | None = None
@@ -110,6 +110,8 @@ class Search:
             found = [thing.call]
         elif kind == GRADIENT:
             found = [call for call in self._calls if thing in call.sources]
+        elif kind == NODE:  # what calls have handed to it
+            found = list(thing.calls)
         elif kind in (PARAMETER, WEIGHT):
             found = [
                 call
