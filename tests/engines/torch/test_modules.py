@@ -466,6 +466,15 @@ REFUSED = {
         return x * (float("nan") if next(COUNT) == 5 else 1.0)""",
         "the replay was clean",
     ),
+    "hooked": (
+        """
+        if not self._forward_hooks:
+            self.register_forward_hook(
+                lambda module, given, made: made * (float("nan") if STEP == 2 else 1.0)
+            )
+        return x""",
+        "the replay was clean, which calls none of its hooks",
+    ),
 }
 
 

@@ -18,6 +18,7 @@ from tfdbg_cli.engines.torch.modules.checks import (
     Words,
 )
 from tfdbg_cli.engines.torch.modules.replay import Replay, Replayer, ReplayRefusal
+from tfdbg_cli.engines.torch.private import backward_hooks_of, module_hooks_of
 
 __all__ = ["Search"]
 
@@ -76,7 +77,7 @@ class Search:
                         tried.discard(id(call))
                         continue  # nothing has read it
                     if not replay.is_bad:
-                        raise ReplayRefusal("the replay was clean", self._chain_of(event))
+                        raise ReplayRefusal(_clean(call.module), self._chain_of(event))
                     if replay.came_in:  # it began in what led to it
                         came_in = replay
                         continue
@@ -122,3 +123,9 @@ class Search:
             found = []
         around = [call.parent for call in found if call.parent is not None]
         return list(dict.fromkeys([*found, *around]))
+
+
+def _clean(module: torch.nn.Module) -> str:
+    hooks = [each for part in module.modules() for each in module_hooks_of(part)]
+    hooks += [each for part in module.modules() for each in backward_hooks_of(part)]
+    return "the replay was clean" + (", which calls none of its hooks" if any(hooks) else "")
