@@ -214,8 +214,11 @@ class ModulesDump(MemoryDump):
             if isinstance(thing, InnerCall):
                 self._add_inside(kind, thing, when, slot, self._seen.kept.get(at))
             elif kind == "node":
-                self._suspects.add(f"{self._node_of(thing)}:{slot}")
-                self._results.setdefault(f"{self._node_of(thing)}:{slot}", False)
+                name = f"{self._node_of(thing)}:{slot}"
+                self._suspects.add(name)
+                reader = thing.readers.get(slot)
+                if not isinstance(reader, OutsideNode) or not reader.gradients:
+                    self._results.setdefault(name, False)  # else its reader tells what came of it
             elif kind == "weight":  # an update may have written to it since
                 self._add_weight(thing, self._seen.kept.get(at, thing), when)
             else:
