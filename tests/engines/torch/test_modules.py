@@ -241,7 +241,7 @@ def test_what_a_module_keeps_and_does_not_return_was_not_there_before(programs, 
     done = watched(programs, path, name="origin_of_nonfinite", more=("run -f", "run_info"))
     assert lines_left(done) == lines_left(programs.plain(path)), done.out + done.err
     assert "it was computed in this run, by SumBackward0, where nothing was rec" in done.out
-    assert "a module keeps what is bad and doesn't return it. The next" in done.out
+    assert "in a module that doesn't return it, or in a backward pass. The next" in done.out
     exact = watched(programs, path, level="ops", name="origin_of_nonfinite")
     assert first_bad(exact) == "-inf inner/log:0"
 
@@ -441,6 +441,37 @@ print("LEFT", [float(each.double().sum()) for each in parameters.values()])
     assert lines_left(done) == lines_left(programs.plain(path)), done.out + done.err
     assert "the gradient of a square root at 0 at 5 elements" in done.out, done.out
     assert "Warning" not in done.err, done.err
+
+
+def test_parameters_that_are_no_leaves_cause_no_warning(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("""
+import torch
+from torch.func import functional_call
+
+torch.manual_seed(0)
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+for step in range(4):
+    x = torch.rand(8, 1)
+    parameters = dict(model.named_parameters())
+    for _ in range(2):
+        inner = torch.log(functional_call(model, parameters, (x,)).abs() * (step != 2)).mean()
+        found = torch.autograd.grad(inner, list(parameters.values()), create_graph=True)
+        pairs = zip(parameters.items(), found)
+        parameters = {name: each - 0.1 * gradient for (name, each), gradient in pairs}
+    loss = functional_call(model, parameters, (x,)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print("LEFT", [float(each.detach().sum()) for each in model.parameters()])
+""")
+    plain = programs.plain(path)
+    for level in ("modules", "values"):
+        done = watched(programs, path, level=level, name="origin_of_nonfinite")
+        assert lines_left(done) == lines_left(plain), done.out + done.err
+        assert "the logarithm of 0 at 8 elements" in done.out, done.out
+        assert "Warning" not in done.err, done.err
 
 
 #: What can't be done once more -> its lines, and why.

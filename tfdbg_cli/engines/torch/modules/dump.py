@@ -27,7 +27,7 @@ from tfdbg_cli.engines.torch.private import sequence_of
 from tfdbg_cli.engines.torch.record.assembly import RunDump, device_name
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
 from tfdbg_cli.engines.torch.traits import TRAITS
-from tfdbg_cli.engines.torch.values.access import is_readable
+from tfdbg_cli.engines.torch.values.access import gradient_of, is_readable
 from tfdbg_cli.engines.torch.values.arrays import describe
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
@@ -501,7 +501,7 @@ class ModulesDump(MemoryDump):
             owner = leaf.name if leaf is not None else "parameter"
             if kind == "updated" and self._seen.remade:
                 return  # its ops are there
-            tensor = thing.grad if kind == "parameter" and thing.is_leaf else thing
+            tensor = gradient_of(thing) if kind == "parameter" else thing
             name = f"{_GRADIENTS}{owner}" if kind == "parameter" else f"optimizer/{owner}"
             if tensor is None:  # what `grad` has returned
                 tensor = thing

@@ -54,8 +54,15 @@ from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
 from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
 from tfdbg_cli.engines.torch.runs.replacing import cannot_replace
+from tfdbg_cli.engines.torch.values.access import gradient_of
 
 __all__ = ["ModulesLevel"]
+
+# Where something bad was computed.
+_UNRECORDED = (
+    "what is bad was computed where nothing is recorded, in a module that doesn't return it, or in "
+    "a backward pass"
+)
 
 # Bytes that are copied of what a module gets: at its first call, and if it is known to write.
 _MOST_AT_FIRST, _MOST_WRITTEN = 1 << 26, 1 << 22
@@ -439,7 +446,7 @@ class ModulesLevel(TorchLevel):
             self._checks.add_all(PARAMETER, found, found)
         else:
             leaves = {id(each): each for each in (*self._leaves(), *self._insides.told())}
-            pairs = [(each, each.grad) for each in leaves.values()]
+            pairs = [(each, gradient_of(each)) for each in leaves.values()]
             told = [(each, gradient) for each, gradient in pairs if gradient is not None]
             self._checks.add_all(PARAMETER, [p for p, _ in told], [g for _, g in told])
         if self._phases or self.kind != "training run":
@@ -485,7 +492,7 @@ class ModulesLevel(TorchLevel):
         try:
             self._search.look(found)
             if leaks:
-                self._search.refusals.append("a module keeps what is bad and doesn't return it")
+                self._search.refusals.append(_UNRECORDED)
             self._found = [item for item in self._found if item[0] not in self._search.unread]
             self._outside.holder.settle()  # the update isn't seen
         finally:
