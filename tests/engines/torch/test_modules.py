@@ -402,6 +402,50 @@ def test_the_backward_pass_between_modules(programs, tmp_path):
     assert found["modules"] == found["values"] != []
 
 
+#: The gradient of parameters by code outside of modules: a regularizer, the gradient of a gradient.
+OUTSIDE = {
+    "regularizer": "0.1 * sum((each * (step != 2)).square().sum().sqrt() for each in parameters)",
+    "gradient penalty": "(penalty(x * (step != 2)) - 1) ** 2",
+}
+
+
+@pytest.mark.parametrize("term", OUTSIDE.values(), ids=OUTSIDE)
+def test_the_gradient_of_a_parameter_by_code_outside_of_modules(term, programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(f"""
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+parameters = [*model.parameters()]
+optimizer = torch.optim.SGD(parameters, 1e-2)
+
+
+def penalty(x):
+    x = x.clone().requires_grad_()
+    made = model(x) * x.detach().abs().sum()
+    found, = torch.autograd.grad(made.sum(), x, create_graph=True)
+    return found.square().sum().sqrt()
+
+
+for step in range(4):
+    x = torch.randn(6, 4)
+    loss = model(x).square().mean() + {term}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print("LEFT", [float(each.detach().double().sum()) for each in parameters])
+""")
+    ends = set()
+    for level in ("modules", "values"):
+        done = watched(programs, path, level=level, name="origin_of_nonfinite")
+        assert lines_left(done) == lines_left(programs.plain(path)), done.out + done.err
+        assert "Why:   the gradient of a square root at 0" in done.out, done.out
+        then = re.search(r"^Then: .*", done.out, re.MULTILINE)[0]
+        ends.add(tuple(word in then for word in ("gradient", "optimizer/")))
+    assert ends == {(True, True)}
+
+
 def test_a_loss_that_is_a_root_has_its_reason(programs, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(

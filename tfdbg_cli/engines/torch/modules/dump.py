@@ -98,6 +98,7 @@ class ModulesDump(MemoryDump):
         self._suspects: set[str] = set()
         self._results: dict[str, bool] = {}
         self._names: dict[int, str] = {}  # of borders
+        self._unnamed: dict[str, dict[int, int]] = {}  # kinds of nodes, their numbers -> a count
         self._taken: dict[tuple[str, int], Datum] = {}  # by node and slot
         self._epoch = time.time_ns() - time.perf_counter_ns()
         graph = outside.graph() if outside is not None else None
@@ -442,9 +443,13 @@ class ModulesDump(MemoryDump):
 
     def _node_of(self, node: OutsideNode) -> str:
         forward = self._seen.made_node(node.sequence)
-        if node.is_arrival:
-            return _GRADIENTS + (forward or node.kind)
-        return f"{_GRADIENTS}{forward}_grad/{node.kind}" if forward else _GRADIENTS + node.kind
+        if forward:
+            is_node = not node.is_arrival
+            return f"{_GRADIENTS}{forward}_grad/{node.kind}" if is_node else _GRADIENTS + forward
+        # Of the gradient of a gradient, for example.
+        known = self._unnamed.setdefault(node.kind, {})
+        count = known.setdefault(node.sequence, len(known))
+        return f"{_GRADIENTS}{node.kind}_{count}" if count else _GRADIENTS + node.kind
 
     def _handed_to(self, reader: OutsideNode | Border) -> Iterator[str]:
         """The gradients that nodes outside of modules have handed to one, or to a module."""
@@ -482,6 +487,10 @@ class ModulesDump(MemoryDump):
             for tensor, name in replay.gradients:
                 if tensor is parameter:
                     yield self._renamed(replay, name)
+        for node in self._seen.nodes:
+            for slot, owner in node.owners.items():
+                if owner == id(parameter):
+                    yield f"{self._node_of(node)}:{slot}"
         for call in self._seen.calls:
             if any(each is parameter for each in call.module.parameters()):
                 yield from self._gradients_of(call)

@@ -30,9 +30,10 @@ class OutsideNode:
         calls: of modules that got what the op has made; only where it stands for what comes to it.
         gradients: what it has handed on, by slot.
         readers: the nodes that it hands that to, by slot: others outside, or borders.
+        owners: the ids of the parameters whose gradient that is, by slot.
     """
 
-    __slots__ = ("calls", "gradients", "kind", "readers", "sequence")
+    __slots__ = ("calls", "gradients", "kind", "owners", "readers", "sequence")
 
     def __init__(self, node: Any, kind: str = "") -> None:
         self.kind = kind or str(node.name()).rpartition("::")[2]
@@ -40,6 +41,7 @@ class OutsideNode:
         self.calls: list[ModuleCall] = []
         self.gradients: dict[int, Gradient] = {}
         self.readers: dict[int, OutsideNode | Border] = {}
+        self.owners: dict[int, int] = {}
 
     @property
     def is_arrival(self) -> bool:
@@ -106,6 +108,8 @@ def watch_outside(
             reader = outside or (_end_at(each) if each is not None else None)
             if reader is not None:
                 found.readers[slot] = reader
+            elif each is not None and sequence_of(each) == NO_SEQUENCE:
+                found.owners[slot] = id(getattr(each, "variable", None))
         node.register_hook(_hook(found, told))
     return [*arrivals.values(), *known.values()]
 
