@@ -301,3 +301,84 @@ def test_a_weight_written_between_runs_has_brought_it_in(programs, tmp_path, lev
     told = watched(programs, path, (f"config set level {level_name}",)).out
     assert "It began in [Parameter] weight:0" in told
     assert "it came in with the weights" in told
+
+
+LONG = """
+import torch
+
+torch.manual_seed(0)
+weight = torch.nn.Parameter(torch.randn(SIZE))
+optimizer = torch.optim.SGD([weight], 0.1)
+for step in range(3):
+    x = torch.log(weight.detach() * 0) + weight if step == 1 else weight + 0.0
+    for _ in range(120):
+        x = x * 1.0
+    loss = (x * x).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print("END", float(weight.detach().double().sum()))
+"""
+
+
+@pytest.mark.parametrize("size", [4, 30_000])
+def test_at_the_level_of_ops_the_screen_says_how_far_it_spread(programs, tmp_path, size):
+    path = tmp_path / "program.py"
+    path.write_text(LONG.replace("SIZE", str(size)))
+    then = {}
+    for each in ("ops", "values"):
+        done = watched(programs, path, (f"config set level {each}",), "origin_of_nonfinite")
+        assert done.out.splitlines()[-1:] == programs.plain(path).out.splitlines(), done.err
+        assert "It began in [log] log:0" in done.out, done.out
+        then[each] = re.search(r"^Then: +(.*)", done.out, re.MULTILINE)[1]
+    if size == 4:
+        assert then["ops"] == then["values"] != ""
+    else:  # more than is kept
+        assert re.search(r"; \d+ more bad tensors weren't kept$", then["ops"]), then
+        assert "more bad" not in then["values"]
+
+
+def test_a_nested_tensor_that_is_bad_is_no_clean_input(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("""
+import torch
+
+torch.manual_seed(0)
+layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+model = torch.nn.TransformerEncoder(layer, 2).eval()
+pad = torch.zeros(3, 5, dtype=torch.bool)
+pad[0, 3:] = True
+for run in range(3):
+    x = torch.randn(3, 5, 8)
+    if run == 1:
+        x[2, 1, 3] = float("inf")
+    with torch.no_grad():
+        y = model(x, src_key_padding_mask=pad)
+print("END", float(y.sum()))
+""")
+    for each in ("ops", "values"):
+        done = watched(programs, path, (f"config set level {each}",), "origin_of_nonfinite")
+        assert "It began in [_transformer_encoder_layer_fwd] layers.0/_" in done.out, done.out
+
+
+def test_a_gradient_that_a_clamp_drops_stayed_local(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("""
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 3)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(4):
+    angle = torch.acos((model(torch.randn(6, 4)) * (9 if step == 2 else 1)).clamp(-1, 1))
+    loss = (angle * 0.0).sum() if step == 2 else angle.mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print("END", float(model.weight.sum()))
+""")
+    plain = programs.plain(path).out.splitlines()
+    for each in ("modules", "ops", "values"):
+        done = watched(programs, path, (f"config set level {each}",), "origin_of_nonfinite")
+        assert done.out.splitlines()[-1:] == plain, done.out
+        assert "run-end" not in done.out, done.out

@@ -242,7 +242,7 @@ class _Verdict:
                 words = [self._health.name(given), Span("  "), *self._health.words(given)]
                 words += [Span(f"  {between}")] if between else []
             else:
-                is_clean = self._dump.lists_only_bad
+                is_clean = self._dump.lists_only_bad and name not in self._not_kept
                 link = Link(f"ni -a -d -t {quoted(name)}") if maker is not None else None
                 how = ("  clean", "success") if is_clean else ("  not dumped", "dim")
                 words = [Span(name, "link" if link else "", link), Span(*how)]
@@ -289,7 +289,17 @@ class _Verdict:
                 )
             for at, datum in enumerate(numbers or taken[-1:]):
                 parts += [Span(", " if at else ""), self._health.name(datum)]
+        if self._not_kept:
+            count = len(self._not_kept)
+            were = "tensor wasn't" if count == 1 else "tensors weren't"
+            parts.append(Span(f"; {count} more bad {were} kept"))
         yield line((head, "bold"), "spread to ", *parts)
+
+    @functools.cached_property
+    def _not_kept(self) -> frozenset[str]:
+        """Of a dump that lists only what is bad: what else was."""
+        suspects = self._dump.suspects if self._dump.lists_only_bad else None
+        return frozenset(name for name in suspects or () if not self._dump.by_tensor(name))
 
     def remedy(self) -> Iterator[Line]:
         """The first remedy that makes the run clean, where one was found in a moment."""

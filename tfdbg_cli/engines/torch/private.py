@@ -116,6 +116,10 @@ buffers_of: Callable[[torch.nn.Module], dict[str, Any]] = operator.attrgetter("_
 module_hooks_of: Callable[[torch.nn.Module], tuple[Any, Any]] = operator.attrgetter(
     "_forward_pre_hooks", "_forward_hooks"
 )
+#: The hooks that see, and may change, the gradients of what it returns and of what it gets.
+backward_hooks_of: Callable[[torch.nn.Module], tuple[Any, Any]] = operator.attrgetter(
+    "_backward_pre_hooks", "_backward_hooks"
+)
 #: The hooks that see, and may change, the gradient of a parameter before and after it is there.
 gradient_hooks_of: Callable[[torch.Tensor], tuple[Any, Any]] = operator.attrgetter(
     "_backward_hooks", "_post_accumulate_grad_hooks"

@@ -18,7 +18,7 @@ from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import quiet
 from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, are_clean, largest_of
 from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
-from tfdbg_cli.engines.torch.values.access import Access, access
+from tfdbg_cli.engines.torch.values.access import Access, access, gradient_of
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
 __all__ = [
@@ -283,8 +283,10 @@ class Checks:
             for event, _ in found:
                 if event.kind in (UPDATED, WEIGHT):
                     self._stale.add(event.thing)
-                elif event.kind == PARAMETER and event.thing.grad is not None:
-                    self._stale.add(event.thing.grad)
+                elif event.kind == PARAMETER:
+                    gradient = gradient_of(event.thing)
+                    if gradient is not None:
+                        self._stale.add(gradient)
         return found
 
     def forget(self) -> None:

@@ -23,10 +23,11 @@ from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode
 from tfdbg_cli.engines.torch.modules.replay import Replay
 from tfdbg_cli.engines.torch.modules.state import version_of
 from tfdbg_cli.engines.torch.names.scopes import Names, legal
+from tfdbg_cli.engines.torch.private import sequence_of
 from tfdbg_cli.engines.torch.record.assembly import RunDump, device_name
 from tfdbg_cli.engines.torch.record.op_record import OpRecord
 from tfdbg_cli.engines.torch.traits import TRAITS
-from tfdbg_cli.engines.torch.values.access import is_readable
+from tfdbg_cli.engines.torch.values.access import gradient_of, is_readable
 from tfdbg_cli.engines.torch.values.arrays import describe
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
@@ -97,6 +98,7 @@ class ModulesDump(MemoryDump):
         self._suspects: set[str] = set()
         self._results: dict[str, bool] = {}
         self._names: dict[int, str] = {}  # of borders
+        self._unnamed: dict[str, dict[int, int]] = {}  # kinds of nodes, their numbers -> a count
         self._taken: dict[tuple[str, int], Datum] = {}  # by node and slot
         self._epoch = time.time_ns() - time.perf_counter_ns()
         graph = outside.graph() if outside is not None else None
@@ -183,7 +185,7 @@ class ModulesDump(MemoryDump):
                 tensor = border.kept
                 name = self._seen.outside_name(tensor) if tensor is not None else ""
                 if name.startswith(_INPUT):
-                    found[name] = self._border_name(border)
+                    found[name] = self.border_name(border)
         for parameter in self._seen.remade:
             leaf = self._seen.names.tensor(parameter)
             name = self._seen.outside_name(parameter.grad) if parameter.grad is not None else ""
@@ -207,14 +209,17 @@ class ModulesDump(MemoryDump):
                 if border.call is call:
                     self._add_gradients(border)
             if call.parent is None:
-                names = map(self._border_name, call.borders.values())
+                names = map(self.border_name, call.borders.values())
                 self._results.update((name, True) for name in names if name)
         for at, (kind, thing, when, slot) in enumerate(self._seen.bad):
             if isinstance(thing, InnerCall):
                 self._add_inside(kind, thing, when, slot, self._seen.kept.get(at))
             elif kind == "node":
-                self._suspects.add(f"{self._node_of(thing)}:{slot}")
-                self._results.setdefault(f"{self._node_of(thing)}:{slot}", False)
+                name = f"{self._node_of(thing)}:{slot}"
+                self._suspects.add(name)
+                reader = thing.readers.get(slot)
+                if not isinstance(reader, OutsideNode) or not reader.gradients:
+                    self._results.setdefault(name, False)  # else its reader tells what came of it
             elif kind == "weight":  # an update may have written to it since
                 self._add_weight(thing, self._seen.kept.get(at, thing), when)
             else:
@@ -232,13 +237,14 @@ class ModulesDump(MemoryDump):
 
     def _read_by(self, call: ModuleCall) -> Iterator[str]:
         """What a call reads, as far as that is known."""
-        yield from filter(None, map(self._border_name, call.sources))
+        yield from filter(None, map(self.border_name, call.sources))
         known = {id(border.reference()) for border in call.sources}
         for tensor, _ in call.tensors:
             if id(tensor) not in known and (name := self._seen.outside_name(tensor)):
                 yield name
 
-    def _border_name(self, border: Border) -> str:
+    def border_name(self, border: Border) -> str:
+        """What a tensor is called that a module has returned; empty: it isn't known."""
         known = self._names.get(id(border))
         if known is not None:
             return known
@@ -314,12 +320,12 @@ class ModulesDump(MemoryDump):
         by_id = {id(border.reference()): border for border in replay.call.sources}
         for tensor, name in replay.inputs:
             border = by_id.get(id(tensor))
-            known = self._border_name(border) if border is not None else ""
+            known = self.border_name(border) if border is not None else ""
             known = known or self._seen.outside_name(tensor)
             if known and name.startswith(_INPUT):
                 yield name, known
         for slot, name in replay.handed.items():
-            known = self._border_name(replay.call.borders[slot])
+            known = self.border_name(replay.call.borders[slot])
             if known and name.startswith(_INPUT):
                 yield name, f"{_GRADIENTS}{known}"
 
@@ -382,7 +388,7 @@ class ModulesDump(MemoryDump):
         for gradient in border.gradients:
             if not gradient.is_whole or gradient.tensor is None:
                 continue
-            source = self._border_name(border)
+            source = self.border_name(border)
             if not source:
                 continue
             node, slot = split_tensor_name(source)
@@ -404,18 +410,46 @@ class ModulesDump(MemoryDump):
             if gradient.is_whole and gradient.tensor is not None:
                 self._keep(name, slot, gradient.tensor, gradient.version, gradient.time)
         made = self._nodes.get(forward)
-        sources = [*self._handed_to(node), *(made.inputs if made is not None else ())]
+        frames = (lambda: made.frames) if made is not None else None
+        if node.is_arrival:
+            of = {"_grad_of": f"{forward}:0"} if forward else {}
+            sources = dict.fromkeys([*self._handed_to(node), *self._arrived_from(node)])
+            self._nodes[name] = Node(
+                name,
+                node.kind,
+                filter(None, sources),
+                attributes={**of, **_AT_BORDERS},
+                frames=frames,
+            )
+            return
+        read = [*self._handed_to(node), *(made.inputs if made is not None else ())]
         self._nodes[name] = Node(
             name,
             node.kind,
-            dict.fromkeys(sources),
+            dict.fromkeys(read),
             attributes={"_phase": "backward", "_forward_node": forward} if forward else None,
-            frames=(lambda: made.frames) if made is not None else None,
+            frames=frames,
         )
+
+    def _arrived_from(self, arrival: OutsideNode) -> Iterator[str]:
+        """The gradients of the calls of modules that read what an op outside of them has made."""
+        for replay in self._replays:
+            for tensor, name in replay.gradients:
+                node = tensor.grad_fn
+                if node is not None and sequence_of(node) == arrival.sequence:
+                    yield self._renamed(replay, name)
+        for call in arrival.calls:
+            yield from self._gradients_of(call)
 
     def _node_of(self, node: OutsideNode) -> str:
         forward = self._seen.made_node(node.sequence)
-        return f"{_GRADIENTS}{forward}_grad/{node.kind}" if forward else _GRADIENTS + node.kind
+        if forward:
+            is_node = not node.is_arrival
+            return f"{_GRADIENTS}{forward}_grad/{node.kind}" if is_node else _GRADIENTS + forward
+        # Of the gradient of a gradient, for example.
+        known = self._unnamed.setdefault(node.kind, {})
+        count = known.setdefault(node.sequence, len(known))
+        return f"{_GRADIENTS}{node.kind}_{count}" if count else _GRADIENTS + node.kind
 
     def _handed_to(self, reader: OutsideNode | Border) -> Iterator[str]:
         """The gradients that nodes outside of modules have handed to one, or to a module."""
@@ -439,12 +473,12 @@ class ModulesDump(MemoryDump):
         if not users:
             yield from self._handed_to(border)
             yield from self._loss_names()
-        yield self._border_name(border)
+        yield self.border_name(border)
 
     def _gradients_of(self, call: ModuleCall, but: Border | None = None) -> Iterator[str]:
         for border in call.borders.values():
             if border is not but and border.gradients:
-                name = self._border_name(border)
+                name = self.border_name(border)
                 yield f"{_GRADIENTS}{name}" if name else ""
 
     def _owner_sources(self, parameter: Any) -> Iterator[str]:
@@ -453,14 +487,18 @@ class ModulesDump(MemoryDump):
             for tensor, name in replay.gradients:
                 if tensor is parameter:
                     yield self._renamed(replay, name)
+        for node in self._seen.nodes:
+            for slot, owner in node.owners.items():
+                if owner == id(parameter):
+                    yield f"{self._node_of(node)}:{slot}"
         for call in self._seen.calls:
             if any(each is parameter for each in call.module.parameters()):
                 yield from self._gradients_of(call)
-                yield from map(self._border_name, call.borders.values())
+                yield from map(self.border_name, call.borders.values())
 
     def _add_bad(self, kind: str, thing: Any, when: int) -> None:
         if kind in ("output", "gradient"):
-            name = self._border_name(thing)
+            name = self.border_name(thing)
             if name and kind == "gradient":
                 name = f"{_GRADIENTS}{name}"
                 self._results[name] = True
@@ -472,7 +510,7 @@ class ModulesDump(MemoryDump):
             owner = leaf.name if leaf is not None else "parameter"
             if kind == "updated" and self._seen.remade:
                 return  # its ops are there
-            tensor = thing.grad if kind == "parameter" else thing
+            tensor = gradient_of(thing) if kind == "parameter" else thing
             name = f"{_GRADIENTS}{owner}" if kind == "parameter" else f"optimizer/{owner}"
             if tensor is None:  # what `grad` has returned
                 tensor = thing

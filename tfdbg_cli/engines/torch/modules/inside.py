@@ -16,6 +16,7 @@ from tfdbg_cli.engines.torch.modules.checks import GRADIENT, OUTPUT, Checks, uns
 from tfdbg_cli.engines.torch.modules.facts import Facts, FactsOf
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import children_of, count_of, parameters_of
+from tfdbg_cli.engines.torch.values.access import gradient_of
 
 __all__ = ["Insides", "tell_arrived"]
 
@@ -161,7 +162,7 @@ class Insides:
     def told(self) -> Iterable[torch.Tensor]:
         """The parameters whose gradients tell of others, after a backward pass for all."""
         for facts, teller in self._told:
-            facts.is_told = teller.grad is not None
+            facts.is_told = gradient_of(teller) is not None
             yield teller
 
     def forget(self) -> None:

@@ -54,8 +54,15 @@ from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
 from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
 from tfdbg_cli.engines.torch.runs.replacing import cannot_replace
+from tfdbg_cli.engines.torch.values.access import gradient_of
 
 __all__ = ["ModulesLevel"]
+
+# Where something bad was computed.
+_UNRECORDED = (
+    "what is bad was computed where nothing is recorded, in a module that doesn't return it, or in "
+    "a backward pass"
+)
 
 # Bytes that are copied of what a module gets: at its first call, and if it is known to write.
 _MOST_AT_FIRST, _MOST_WRITTEN = 1 << 26, 1 << 22
@@ -130,6 +137,7 @@ class ModulesLevel(TorchLevel):
         self._found: list[Found] = []
         self._is_on = self._is_away = False
         self._is_told = False  # there is a dump
+        self._made: weakref.ref[ModulesDump] | None = None
         self._stepped: Stack | None = None
         self._step: tuple[StepStart, Callable[[], Any]] | None = None
         self._is_open_step = False  # of an optimizer, whose ops are recorded
@@ -438,7 +446,7 @@ class ModulesLevel(TorchLevel):
             self._checks.add_all(PARAMETER, found, found)
         else:
             leaves = {id(each): each for each in (*self._leaves(), *self._insides.told())}
-            pairs = [(each, each.grad) for each in leaves.values()]
+            pairs = [(each, gradient_of(each)) for each in leaves.values()]
             told = [(each, gradient) for each, gradient in pairs if gradient is not None]
             self._checks.add_all(PARAMETER, [p for p, _ in told], [g for _, g in told])
         if self._phases or self.kind != "training run":
@@ -484,7 +492,7 @@ class ModulesLevel(TorchLevel):
         try:
             self._search.look(found)
             if leaks:
-                self._search.refusals.append("a module keeps what is bad and doesn't return it")
+                self._search.refusals.append(_UNRECORDED)
             self._found = [item for item in self._found if item[0] not in self._search.unread]
             self._outside.holder.settle()  # the update isn't seen
         finally:
@@ -524,7 +532,11 @@ class ModulesLevel(TorchLevel):
         self._outside.name_outputs(known)
 
     def tensor_name(self, tensor: Any) -> str:
-        return self._outside.tensor_name(tensor)
+        border = self._borders.get(id(tensor))
+        if border is None or border.reference() is not tensor or border.tensor() is not tensor:
+            return self._outside.tensor_name(tensor)
+        dump = self._made() if self._made is not None else None
+        return dump.border_name(border) if dump is not None else ""
 
     def failed_op(self, error: BaseException) -> str:
         return self._outside.failed_op(error)
@@ -624,6 +636,7 @@ class ModulesLevel(TorchLevel):
         )
         self._is_told = True
         dump = ModulesDump(seen, part, outside.dump is not None, [*self._search.replays])
+        self._made = weakref.ref(dump)
         dump.kept = self._words_of_kept()
         dump.warnings += self._notes()
         return dump

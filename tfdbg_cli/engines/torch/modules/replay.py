@@ -126,7 +126,11 @@ class Replayer:
             slot: border.gradients[-1] for slot, border in call.borders.items() if border.gradients
         }
         if gradients and all(each.is_whole for each in gradients.values()):
-            return self._with_backward(call, gradients)
+            try:
+                return self._with_backward(call, gradients)
+            except ReplayRefusal:  # reentrant checkpoints refuse `grad`
+                if needs_gradients:
+                    raise
         if not needs_gradients:
             return self._without(call)
         if not gradients:

@@ -18,6 +18,7 @@ from tfdbg_cli.engines.torch.modules.checks import (
     Words,
 )
 from tfdbg_cli.engines.torch.modules.replay import Replay, Replayer, ReplayRefusal
+from tfdbg_cli.engines.torch.private import backward_hooks_of, module_hooks_of
 
 __all__ = ["Search"]
 
@@ -60,7 +61,7 @@ class Search:
             if unknown and (event.kind != OUTPUT or any(id(each) in unknown for each in made_of)):
                 unknown.add(id(event.thing))
                 continue
-            if event.kind == NODE:
+            if event.kind == NODE and not event.thing.calls:
                 return  # this is where it began
             refusals, is_read = [], event.kind != WEIGHT
             came_in: Replay | None = None
@@ -76,7 +77,7 @@ class Search:
                         tried.discard(id(call))
                         continue  # nothing has read it
                     if not replay.is_bad:
-                        raise ReplayRefusal("the replay was clean", self._chain_of(event))
+                        raise ReplayRefusal(_clean(call.module), self._chain_of(event))
                     if replay.came_in:  # it began in what led to it
                         came_in = replay
                         continue
@@ -110,6 +111,8 @@ class Search:
             found = [thing.call]
         elif kind == GRADIENT:
             found = [call for call in self._calls if thing in call.sources]
+        elif kind == NODE:  # what calls have handed to it
+            found = list(thing.calls)
         elif kind in (PARAMETER, WEIGHT):
             found = [
                 call
@@ -120,3 +123,9 @@ class Search:
             found = []
         around = [call.parent for call in found if call.parent is not None]
         return list(dict.fromkeys([*found, *around]))
+
+
+def _clean(module: torch.nn.Module) -> str:
+    hooks = [each for part in module.modules() for each in module_hooks_of(part)]
+    hooks += [each for part in module.modules() for each in backward_hooks_of(part)]
+    return "the replay was clean" + (", which calls none of its hooks" if any(hooks) else "")

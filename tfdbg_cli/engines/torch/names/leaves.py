@@ -15,6 +15,7 @@ from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names, legal
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import quiet, shard_of, storage_key
+from tfdbg_cli.engines.torch.values.access import gradient_of
 from tfdbg_cli.engines.torch.values.notes import note
 
 __all__ = ["Leaves", "named_tensors"]
@@ -107,7 +108,7 @@ class Leaves:
             if part is not tensor:
                 leaf.note = note(tensor)
             found[storage_key(part)] = (part, leaf)
-            grad = tensor.grad if tensor.is_leaf else None
+            grad = gradient_of(tensor)
             if grad is not None:
                 known = Leaf(grad, f"input/{leaf.name}.grad", "Input")
                 part = shard_of(grad)

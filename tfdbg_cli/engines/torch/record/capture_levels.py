@@ -33,11 +33,14 @@ from tfdbg_cli.engines.torch.runs.exact_check import Verdicts, is_nonfinite
 from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
 from tfdbg_cli.engines.torch.runs.replacing import cannot_replace, replace_tensors
+from tfdbg_cli.engines.torch.values.access import PLAIN
 
 __all__ = ["FullLevel", "RecordingLevel", "RecordsLevel"]
 
 # Values that are kept where otherwise none is: of bad tensors, the first ones.
 _MOST_KEPT = 100
+# More of them are kept as long as all take no more than that.
+_MOST_BYTES = 8 << 20
 # Ops in which something bad has begun, whose inputs are kept as well: they tell why.
 _MOST_BEGUN = 4
 # An op that is under way is among the last ones: others begin within it, or on other threads.
@@ -76,7 +79,8 @@ class RecordingLevel(RunRecorder):
         super().__init__(watch, check=self._checks, allowance=allowance, **options)
         self._allowance = allowance
         self._bad_outputs: list[OpOutput] = []
-        self._kept = self._begun = 0
+        self._bad_ids: set[int] = set()  # of those
+        self._kept = self._kept_bytes = self._begun = 0
 
     def begin_run(self) -> None:
         super().begin_run()
@@ -216,19 +220,25 @@ class RecordingLevel(RunRecorder):
 
     def _keep(self, record: OpRecord, slot: int, tensor: torch.Tensor) -> None:
         """A bad tensor is there now: the first ones are kept, and what they were made of."""
-        if self._kept >= _MOST_KEPT:
+        size = tensor.nbytes if type(tensor) in PLAIN else 0
+        if self._kept >= _MOST_KEPT and self._kept_bytes + size > _MOST_BYTES:
             return
         self._kept += 1
+        self._kept_bytes += size
         output, ops = record.outputs[slot], self.ops
-        known = set(map(id, self._bad_outputs))
-        self._bad_outputs.append(output)
+        known = self._bad_ids
+        is_first = bool(record.inputs) and not any(id(each) in known for each in record.inputs)
+        self._take([output])
         if output.held is None or output.held.is_gone:
             output.held = ops.holder.hold(tensor, output.key)
-        is_first = bool(record.inputs) and not any(id(each) in known for each in record.inputs)
         if is_first and self._begun < _MOST_BEGUN:
             self._begun += 1
             ops.hold_inputs(record)
-            self._bad_outputs += record.inputs
+            self._take(record.inputs)
+
+    def _take(self, outputs: Sequence[OpOutput]) -> None:
+        self._bad_outputs += outputs
+        self._bad_ids.update(map(id, outputs))
 
     def _held_bad(self) -> Iterator[HeldValue | None]:
         return (output.held for output in self._bad_outputs)

@@ -169,6 +169,12 @@ class Verdicts(Generic[_Key]):
             with quiet():
                 if self._is_done(how, key, slot, tensor):
                     return
+                # Of a special class or layout: where it is to be kept, nobody can wait.
+                is_here = self._keep is not None and tensor.is_cpu
+            if is_here and top_interpreter() is None:
+                if is_nonfinite(tensor):
+                    self._found(key, slot, tensor)
+                return
         except Exception as error:  # an operator that a device doesn't have
             pass_on(error)
         self._doubt()
@@ -194,10 +200,13 @@ class Verdicts(Generic[_Key]):
                 cmath.isfinite(tensor.sum().item()) or torch.isfinite(tensor).all().item()
             )
         if is_bad:
-            self._bad[key, slot] = None
-            self._doubt()
-            if self._keep is not None:
-                self._keep(key, slot, tensor)
+            self._found(key, slot, tensor)
+
+    def _found(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
+        self._bad[key, slot] = None
+        self._doubt()
+        if self._keep is not None:
+            self._keep(key, slot, tensor)
 
     def _reduce(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
         with undispatched(), below_autograd():

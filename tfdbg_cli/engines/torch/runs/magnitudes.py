@@ -16,6 +16,7 @@ from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import count_of, quiet
 from tfdbg_cli.engines.torch.runs.exact_check import largest_unseen
+from tfdbg_cli.engines.torch.values.access import gradient_of
 
 __all__ = ["Magnitudes", "Sizes"]
 
@@ -101,7 +102,7 @@ class Sizes:
         if not self.is_due:
             return
         with contained, quiet():  # a class or a mode of the program's is asked nothing
-            pairs = [(each, each.grad) for each in self._parameters()]
+            pairs = [(each, gradient_of(each)) for each in self._parameters()]
             told = [(each, gradient) for each, gradient in pairs if gradient is not None]
             found = largest_unseen([gradient for _, gradient in told]) or ()
             for (parameter, _), size in zip(told, found, strict=False):

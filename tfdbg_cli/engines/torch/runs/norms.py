@@ -14,6 +14,7 @@ from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.private import norms_of, unobserved
 from tfdbg_cli.engines.torch.runs.noted import is_dense
+from tfdbg_cli.engines.torch.values.access import gradient_of
 
 __all__ = ["Norms"]
 
@@ -103,7 +104,7 @@ class Norms:
         kinds: dict[tuple[Any, ...], tuple[list[str], list[torch.Tensor]]] = {}
         for path, parameter in self._parameters():
             for what in scales:
-                tensor = parameter if what == _PARAMETER else parameter.grad
+                tensor = parameter if what == _PARAMETER else gradient_of(parameter)
                 if tensor is None or not is_dense(tensor) or not tensor.dtype.is_floating_point:
                     continue
                 names, tensors = kinds.setdefault((what, tensor.device, tensor.dtype), ([], []))

@@ -27,6 +27,7 @@ __all__ = [
     "QUANTIZED",
     "Access",
     "access",
+    "gradient_of",
     "has_own_dispatch",
     "is_freed",
     "is_given_back",
@@ -178,3 +179,12 @@ def has_own_dispatch(tensor: torch.Tensor) -> bool:
         and mine is not getattr(torch.Tensor, "__torch_dispatch__", None)
         and mine is not disabled_dispatch
     )
+
+
+def gradient_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    """What a backward pass has left in ``grad``.
+
+    A parameter may be no leaf (`torch.func.functional_call`). It has no gradient then, and PyTorch
+    warns of the question.
+    """
+    return tensor.grad if tensor.is_leaf or tensor.retains_grad else None
