@@ -464,3 +464,23 @@ def test_a_remedy_that_returns_huge_numbers_says_so(tmp_path: Path) -> None:
     done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix --json", "train.py")
     tried = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
     assert re.search("clean to the .*, but returns up to [1-9.]+e", tried[-1]["then"]), done.stdout
+
+
+@needs("torch")[0]
+def test_what_is_tried_warns_nobody(tmp_path: Path) -> None:
+    text = """
+    import torch
+    w = torch.ones(4, 4, requires_grad=True)
+    optimizer = torch.optim.SGD([w], 0.1)
+    for step in range(4):
+        x = torch.arange(4.0 * (1 if step == 2 else 3)).reshape(-1, 4) @ w
+        loss = (x / (x.std(0) + 1e-5)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    """
+    (tmp_path / "train.py").write_text(textwrap.dedent(text))
+    level = ("-c", "config set level values")
+    done = debugger_in(tmp_path, "--batch", *level, "-c", "run -f", "-c", "fix", "train.py")
+    assert "divides by n - 1" in done.stdout and "Remedies for std:0" in done.stdout, done.stdout
+    assert done.stderr.count("degrees of freedom") == 1, done.stderr  # the program's own

@@ -148,5 +148,6 @@ def redone(program: Path) -> list[tuple[int, int]]:
     options = ("--batch", "--filters", str(FILTER), "-c", "run -f redone")
     done = debugger_in(program.parent, *options, str(program))
     assert "Traceback" not in done.stderr, done.stderr
-    assert not re.findall(r"^other .*$", done.stderr, re.M)
+    # TensorFlow's Cholesky, where it fails, leaves what was in memory above the diagonal.
+    assert not re.findall(r"^other (?!.*\(Cholesky\)).*$", done.stderr, re.M)
     return [(int(a), int(b)) for a, b in re.findall(r"^redone (\d+) of (\d+)$", done.stderr, re.M)]

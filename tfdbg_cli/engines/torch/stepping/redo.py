@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from tfdbg_cli.engines.torch.values.arrays import to_numpy
 __all__ = ["redo_of"]
 
 _Array = np.ndarray[Any, Any]
+_Made = TypeVar("_Made")
 
 _RANDOM = getattr(getattr(torch, "Tag", None), "nondeterministic_seeded", None)
 _DROPOUT = "aten::native_dropout"
@@ -47,6 +48,11 @@ def redo_of(dump: Dump, ops: Callable[[], Iterable[tuple[str, OpRecord]]]) -> Re
     ) -> Sequence[_Array | None] | None:
         if not known:
             known.update(ops())
+        return _warning_python(lambda: compute(node, given, made, is_wide))
+
+    def compute(
+        node: str, given: Sequence[_Array], made: Sequence[Any], is_wide: bool
+    ) -> Sequence[_Array | None] | None:
         if node not in known or known[node].facts is None:
             return redo_gradient(dump, known, _pulled, node, given, made, is_wide)
         if is_written(known[node]):
@@ -54,6 +60,23 @@ def redo_of(dump: Dump, ops: Callable[[], Iterable[tuple[str, OpRecord]]]) -> Re
         return _redo_op(known[node], given, made, is_wide=is_wide)
 
     return redo
+
+
+def _warning_python(work: Callable[[], _Made]) -> _Made:
+    """Do something so that what PyTorch warns of goes to Python's warnings.
+
+    A kernel that is called directly writes it to the terminal; it doesn't within a function of
+    PyTorch's that calls Python.
+    """
+    made: list[_Made] = []
+
+    def once(number: float) -> float:
+        made.append(work())
+        return number
+
+    with apart(fresh=True), quiet():
+        torch.zeros(1, dtype=torch.float32, device="cpu").apply_(once)
+    return made[0]
 
 
 def _redo_op(
