@@ -576,6 +576,17 @@ CASES = (
         "svd in a gradient",
         "the gradient of svd at equal or zero singular values$",
         torch="gradient(torch.linalg.svd(x * 0 + torch.eye(2, 3), full_matrices=False)[0])",
+        jax="jax.grad(lambda w: jnp.linalg.svd(w * 0 + jnp.eye(2, 3), False)[0].sum())(w)",
+    ),
+    Case(
+        "eigenvectors in a gradient",
+        "the gradient of eigenvectors at equal eigenvalues$",
+        jax="jax.grad(lambda w: jnp.linalg.eigh(w @ w.T * 0 + jnp.eye(2))[1].sum())(w)",
+    ),
+    Case(
+        "a difference of eigenvalues",
+        "a division by 0$",
+        jax="1 / jnp.diff(jnp.linalg.eigh(w[:, :2] * 0 + jnp.eye(2))[0])[0]",
     ),
     Case(
         "labels that are all ignored",

@@ -173,6 +173,10 @@ def _place(node: Node) -> tuple[str, int] | None:
     return (frame.file, frame.line) if frame is not None else None
 
 
+def _scope(node: Node) -> str:
+    return node.name.rpartition("/")[0]
+
+
 def _known(op_type: str) -> _Gradient | None:
     return _GRADIENTS.get(op_type.rstrip("_").lower())
 
@@ -196,7 +200,9 @@ def _with_same_input(lineage: TensorLineage, graph: Graph, node: Node) -> list[N
             maker = graph.nodes.get(node_name_of(name))
             if maker is None:
                 continue
-            if maker.name not in seen and is_inner(maker):
+            # JAX computes a part of a gradient beside its forward op, in the same function.
+            is_end = _has_edge(lineage, maker, by_results=True) and _scope(maker) == _scope(node)
+            if maker.name not in seen and is_inner(maker) and not is_end:
                 seen.add(maker.name)
                 waiting.append(maker)
             edges = graph.recipients(maker.name, control=False)
