@@ -581,6 +581,7 @@ CASES = (
     Case(
         "eigenvectors in a gradient",
         "the gradient of eigenvectors at equal eigenvalues$",
+        torch="gradient(torch.linalg.eigh(x @ x.T * 0 + torch.eye(2))[1])",
         jax="jax.grad(lambda w: jnp.linalg.eigh(w @ w.T * 0 + jnp.eye(2))[1].sum())(w)",
     ),
     Case(

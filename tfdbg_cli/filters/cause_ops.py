@@ -258,8 +258,9 @@ def of_gradient(node: Node, made: Array, given: Sequence[Array | None]) -> Writt
     found = _NODE.fullmatch(node.op_type)
     name = found[1].lower() if found is not None else ""
     edge, x = _EDGES.get(name), given[-1] if given else None
-    if name == "linalgsvd" and x is not None and x.ndim >= 2 and _has_equal(x):
-        known = _GRADIENTS["svd"]
+    decomposed = name.removeprefix("linalg")
+    if decomposed in _VALUES and x is not None and x.ndim >= 2 and _has_equal(decomposed, x):
+        known = _GRADIENTS[decomposed]
         return WrittenReason(f"the gradient of {known.text}", known.advice)
     if edge is None or x is None or x.shape != made.shape:
         return None
@@ -271,13 +272,20 @@ def of_gradient(node: Node, made: Array, given: Sequence[Array | None]) -> Writt
     return WrittenReason(f"the gradient of {known.text}{at}", known.advice)
 
 
-def _has_equal(x: Array) -> bool:
-    """Whether a matrix has equal singular values, or one of 0."""
+_VALUES: Mapping[str, Callable[[Array], Array]] = {
+    "eigh": np.linalg.eigvalsh,
+    "svd": lambda x: np.linalg.svd(x, compute_uv=False),
+}
+
+
+def _has_equal(name: str, x: Array) -> bool:
+    """Whether a matrix has equal eigenvalues, or equal singular values or one of 0."""
     if x.size > _LARGEST or not np.isfinite(x).all():
         return False
-    values = np.linalg.svd(x.astype(np.float64), compute_uv=False)
-    least = values.max(initial=0.0) * _CLOSE
-    return bool((values.min(initial=np.inf) <= least) or (-np.diff(values) <= least).any())
+    values = _VALUES[name](x.astype(np.float64))
+    least = np.abs(values).max(initial=0.0) * _CLOSE
+    has_zero = name == "svd" and values.min(initial=np.inf) <= least
+    return bool(has_zero or (np.abs(np.diff(values)) <= least).any())
 
 
 def _all_masked(x: Array) -> Array:
@@ -287,7 +295,7 @@ def _all_masked(x: Array) -> Array:
     return np.asarray(np.logical_or.reduce(rows, axis=0)) if rows else masked
 
 
-# Of larger matrices no singular values are computed; and how close equal ones are.
+# Of larger matrices no values are computed; and how close equal ones are.
 _LARGEST, _CLOSE = 1 << 16, 1e-6
 _NODE = re.compile(r"(\w+?)Backward\d*")
 #: Forward op -> where it has no gradient.

@@ -127,6 +127,8 @@ def _divisions(case: Case) -> _Found:
         finite = np.isfinite(dividend) & np.isfinite(divisor)
         large = (divisor != 0) & _beyond(exact, case.dtype) & finite
         yield "overflow", f"a quotient beyond the range of {case.dtype}{{at}}", large
+    else:
+        yield "division", "0 / 0{at}", (divisor == 0) & np.isnan(case.made)
     yield "division", "a division by 0{at}", (divisor == 0) & np.isinf(case.made)
 
 
