@@ -113,6 +113,14 @@ def test_what_does_not_grow_is_said_not_to(ask):
     assert re.search(words, out), out
 
 
+def test_what_has_grown_to_a_small_number_is_not_shown(ask):
+    """It is 1,000 times what it was, and says nothing of what has overflown."""
+    grow = "net.second.weight.data.zero_(); net.second.bias.data.mul_(1.3 * (run > 0)).add_(1e-9)"
+    out, _ = ask("run -f", "growth -n output", grow=grow)
+    assert "It began in" in out and "Grew:" not in out and "Before:" not in out, out
+    assert re.search(r"^output of Net .*\dx ", out, re.MULTILINE), out
+
+
 def test_each_run_is_measured_if_somebody_asks(ask):
     out, _ = ask("track --ranges", "run -f", "growth --json", "track -d ranges")
     assert _items(out)["output of second"]["runs"] == 41

@@ -29,6 +29,8 @@ __all__ = ["doubling_text", "factor_text", "growth_curve", "growth_lines", "near
 _MOST_NODES = 500
 _LEAST_BLOCKS, _MOST_BLOCKS = 12, 40
 _FEWEST = 3
+# Below it nothing leaves the range of a dtype, however it has grown.
+_SMALL = 1.0
 
 
 def growth_lines(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
@@ -46,6 +48,8 @@ def growth_lines(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
     found = nearest(dump, begin, {each: s for each, s in known.items() if len(s) >= _FEWEST})
     growth = Growth.of(known[found].points()) if found is not None else None
     if found is None or growth is None or not growth.last:
+        return []
+    if growth.has_grown and growth.last < _SMALL:
         return []
     command = Link("growth")
     words = [Span(f"{found.name}, "), *_words(growth)]
