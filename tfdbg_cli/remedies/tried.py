@@ -319,12 +319,18 @@ def _loss(
 
 def _told_losses(info: RunInfo) -> list[float]:
     """The followed loss of a run: several, where several backward passes were made."""
+    runs, values = _losses(info)
+    return [*map(float, values[runs == (info.number or info.call_count)])]
+
+
+def _losses(info: RunInfo) -> tuple[Array, Array]:
+    """The losses that were followed, and the runs that they are of."""
     series = info.tracks.get(LOSS) if info.tracks is not None else None
     if info.tracks is None or series is None or series.expression:
-        return []
+        return np.empty(0, int), np.empty(0)
     info.tracks.settle()
     runs, _, values = series.points()
-    return [*map(float, values[runs == (info.number or info.call_count)])]
+    return runs, values
 
 
 def _was(trial: Trial, name: str, number: float) -> bool:
@@ -394,13 +400,14 @@ def _wild(lineage: TensorLineage, outcome: Outcome) -> str:
     """What is said of wild numbers that go on to later runs; empty: there are none."""
     nodes = lineage.graph.nodes if lineage.graph is not None else {}
     written = (e for name in outcome.left if writes(lineage, name) for e in nodes[name].inputs)
-    info = lineage.dump.run_info()
-    handed = info.ends if info is not None else set()
-    for words, names in (("writes", written), ("returns", handed)):
+    info = lineage.dump.run_info() or RunInfo()
+    losses = np.abs(_losses(info)[1])
+    usual = float(losses[np.isfinite(losses)].max(initial=0))
+    for words, names, limit in (("writes", written, 0.0), ("returns", info.ends, 100 * usual)):
         values = (outcome.values[each] for each in names if each in outcome.values)
         floats = (x.astype(np.float64) for x in values if x.dtype.kind in "fV")
         largest = max((float(np.abs(x).max(initial=0)) for x in floats), default=0.0)
-        if largest > _WILD:
+        if largest > max(_WILD, limit):
             return f", but {words} up to {largest:.2g}"
     return ""
 
