@@ -260,3 +260,26 @@ def test_magnitudes_are_not_those_of_a_namesake(ask, program, names):
     for name, size in names.items():
         assert grown[name]["lowest"] == size, out
         assert grown[name]["factor"] == 1, out
+
+
+# The loss overflows in float16, and the gradient doesn't: the weights are huge after the run.
+UPDATED = """
+import tensorflow as tf
+w = tf.Variable([1.0, 2.0])
+@tf.function
+def step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.cast(tf.square(w * x), tf.float16))
+    w.assign_sub(1e-3 * tape.gradient(loss, w))
+    return loss
+for run in range(5):
+    step(tf.constant(1e4 if run == 3 else 1.0))
+print("TOLD [1]")
+"""
+
+
+@needs("tensorflow")[0]
+def test_what_the_run_has_written_is_no_growth_before_it(ask):
+    out, _ = ask(UPDATED, "run -f", "growth --json")
+    assert _grown(out)["Variable:0"]["factor"] > 1000, out
+    assert re.search(r"Before: \S+  Variable:0, max .* at\s+run 3, it had hardly grown", out), out

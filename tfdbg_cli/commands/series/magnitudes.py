@@ -13,6 +13,7 @@ from tfdbg_cli.common.node_words import MODULE
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Node
+from tfdbg_cli.dumps.run_info import roles_of
 from tfdbg_cli.dumps.series.history import (
     GRADIENT,
     OUTPUT,
@@ -20,7 +21,7 @@ from tfdbg_cli.dumps.series.history import (
     Growth,
     MeasuredTensor,
 )
-from tfdbg_cli.dumps.series.points import Series
+from tfdbg_cli.dumps.series.points import Points, Series
 from tfdbg_cli.tensors.sparkline import sparkline
 
 __all__ = ["doubling_text", "factor_text", "growth_curve", "growth_lines", "nearest"]
@@ -46,8 +47,9 @@ def growth_lines(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
         return []
     known = tracks.history.series(info.measured_as)
     found = nearest(dump, begin, {each: s for each, s in known.items() if len(s) >= _FEWEST})
-    growth = Growth.of(known[found].points()) if found is not None else None
-    if found is None or growth is None or not growth.last:
+    points = _before(dump, found, known[found].points()) if found is not None else None
+    growth = Growth.of(points) if points is not None else None
+    if found is None or points is None or growth is None or not growth.last:
         return []
     if growth.has_grown and growth.last < _SMALL:
         return []
@@ -56,10 +58,28 @@ def growth_lines(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
     tail = Span("growth", "link", command)
     taken = sum(len(span.text) for span in (*words, tail)) + 11
     room = min(max(width - taken, _LEAST_BLOCKS), _MOST_BLOCKS)
-    curve = [*spark_spans(growth_curve(known[found].points().values, room)), Span("  ")]
+    curve = [*spark_spans(growth_curve(points.values, room)), Span("  ")]
     return [
         line(("Grew:  " if growth.has_grown else "Before: ", "bold"), *curve, *words, "  ", tail)
     ]
+
+
+def _before(dump: Dump, tensor: MeasuredTensor, points: Points) -> Points:
+    """The magnitudes of a tensor without what the run itself has made of it, if that is finite.
+
+    A variable, or what a function returns, is measured when the run is over: a large one may have
+    come of what is bad.
+    """
+    info, graph, name = dump.run_info(), dump.graph(), node_name_of(tensor.name)
+    edges = graph.recipients(name, control=False) if graph is not None and name in graph else ()
+    ops = (graph.nodes[each.node].op_type for each in edges) if graph is not None else ()
+    is_written = any(map(roles_of(info).writing.match, ops))
+    if info is None or not len(points.runs) or not (is_written or tensor.name in info.outputs):
+        return points
+    is_last = points.runs[-1] == (info.number or info.call_count)
+    if not is_last or not np.isfinite(points.values[-1]):
+        return points
+    return Points(*(each[:-1] for each in points))
 
 
 def growth_curve(values: Array, width: int) -> str:
