@@ -273,7 +273,7 @@ def of_gradient(node: Node, made: Array, given: Sequence[Array | None]) -> Writt
 
 
 _VALUES: Mapping[str, Callable[[Array], Array]] = {
-    "eigh": np.linalg.eigvalsh,
+    "eigh": lambda x: np.linalg.eigvalsh(x),  # NumPy is imported when it is needed
     "svd": lambda x: np.linalg.svd(x, compute_uv=False),
 }
 
