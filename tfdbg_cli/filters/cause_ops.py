@@ -272,8 +272,9 @@ def of_gradient(node: Node, made: Array, given: Sequence[Array | None]) -> Writt
     return WrittenReason(f"the gradient of {known.text}{at}", known.advice)
 
 
+# NumPy is imported when it is needed.
 _VALUES: Mapping[str, Callable[[Array], Array]] = {
-    "eigh": lambda x: np.linalg.eigvalsh(x),  # NumPy is imported when it is needed
+    "eigh": lambda x: np.linalg.eigvalsh(x, "L"),
     "svd": lambda x: np.linalg.svd(x, compute_uv=False),
 }
 
