@@ -124,18 +124,25 @@ def _array(x):
 
 def _loop(x, array=None, at=lambda x, i: x[i]):
     array = array or _array(x)
-    log = lambda i, a: (i + 1, a.write(i, tf.math.log(at(x, i), name="log")))  # noqa: E731
-    return tf1.while_loop(lambda i, a: i < 4, log, [0, array], name="loop")[1]
+
+    def write(i, a):
+        return i + 1, a.write(i, tf.math.log(at(x, i), name="log"))
+
+    return tf1.while_loop(lambda i, a: i < 4, write, [0, array], name="loop")[1]
 
 
 def _product(x):
-    step = lambda i, h: (i + 1, h * tf.math.log(x[i], name="log"))  # noqa: E731
-    return tf1.while_loop(lambda i, h: i < 4, step, [0, 2.0], name="loop")[1]
+    def multiply(i, h):
+        return i + 1, h * tf.math.log(x[i], name="log")
+
+    return tf1.while_loop(lambda i, h: i < 4, multiply, [0, 2.0], name="loop")[1]
 
 
 def _products(x):
-    row = lambda i, a: (i + 1, a.write(i, _product(x[:4] + tf.cast(i, tf.float32))))  # noqa: E731
-    return tf1.while_loop(lambda i, a: i < 4, row, [0, _array(x)])[1].stack()
+    def write(i, a):
+        return i + 1, a.write(i, _product(x[:4] + tf.cast(i, tf.float32)))
+
+    return tf1.while_loop(lambda i, a: i < 4, write, [0, _array(x)])[1].stack()
 
 
 SESSIONS = {
