@@ -10,7 +10,7 @@ from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.node_words import ARGUMENT, WRITES
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.filters.cause_patterns import number_of
-from tfdbg_cli.filters.cause_rules import places_of
+from tfdbg_cli.filters.cause_rules import CLOSE, MOST_OF_MATRIX, places_of
 from tfdbg_cli.filters.lineage import TensorLineage, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 
@@ -18,8 +18,6 @@ __all__ = ["WholeOp", "inside"]
 
 # What PyTorch ignores where a program says nothing else.
 _IGNORED = -100
-# Of larger matrices no eigenvalues are computed; and which count as 0, beside the largest one.
-_LARGEST, _CLOSE = 1 << 16, 1e-6
 
 
 class WholeOp(NamedTuple):
@@ -119,7 +117,7 @@ def _weight_norm(op: WholeOp) -> _Reason | None:
 def _matrices(op: WholeOp) -> Array | None:
     """The matrices that an op was given; ``None``: they aren't known, or are too large."""
     x = op.first()
-    if x is None or x.ndim < 2 or x.shape[-1] != x.shape[-2] or x.size > _LARGEST:
+    if x is None or x.ndim < 2 or x.shape[-1] != x.shape[-2] or x.size > MOST_OF_MATRIX:
         return None
     return x.astype(np.float64)
 
@@ -130,7 +128,7 @@ def _cholesky(op: WholeOp) -> _Reason | None:
         return None
     bad = np.asarray(~np.isfinite(op.made).all((-2, -1)))
     values = np.linalg.eigvalsh(x[bad])  # of the lower half, which is what the op reads
-    if not (values[:, 0] <= np.abs(values).max(-1) * _CLOSE).all():
+    if not (values[:, 0] <= np.abs(values).max(-1) * CLOSE).all():
         return None
     text = f"Cholesky of a matrix that isn't positive definite{places_of(bad)}"
     return "matrix", f"{text}: its smallest eigenvalue is {values[0, 0]:.3g}"
@@ -141,7 +139,7 @@ def _log_determinant(op: WholeOp) -> _Reason | None:
     if x is None or x.shape[:-2] != bad.shape or not bad.any():
         return None
     values = np.linalg.svd(x[bad], compute_uv=False)
-    if not (values[:, -1] <= values[:, 0] * _CLOSE).all():
+    if not (values[:, -1] <= values[:, 0] * CLOSE).all():
         return None
     return "matrix", f"the logarithm of the determinant of a singular matrix{places_of(bad)}"
 

@@ -11,7 +11,7 @@ from tfdbg_cli.common.node_words import ARGUMENT, BACKWARD, FORWARD_NODE, GRADIE
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.cause_patterns import constant
-from tfdbg_cli.filters.cause_rules import places_of
+from tfdbg_cli.filters.cause_rules import CLOSE, MOST_OF_MATRIX, places_of
 from tfdbg_cli.filters.lineage import TensorLineage
 
 __all__ = [
@@ -281,10 +281,10 @@ _VALUES: Mapping[str, Callable[[Array], Array]] = {
 
 def _has_equal(name: str, x: Array) -> bool:
     """Whether a matrix has equal eigenvalues, or equal singular values or one of 0."""
-    if x.size > _LARGEST or not np.isfinite(x).all():
+    if x.size > MOST_OF_MATRIX or not np.isfinite(x).all():
         return False
     values = _VALUES[name](x.astype(np.float64))
-    least = np.abs(values).max(initial=0.0) * _CLOSE
+    least = np.abs(values).max(initial=0.0) * CLOSE
     has_zero = name == "svd" and values.min(initial=np.inf) <= least
     return bool(has_zero or (np.abs(np.diff(values)) <= least).any())
 
@@ -296,8 +296,6 @@ def _all_masked(x: Array) -> Array:
     return np.asarray(np.logical_or.reduce(rows, axis=0)) if rows else masked
 
 
-# Of larger matrices no values are computed; and how close equal ones are.
-_LARGEST, _CLOSE = 1 << 16, 1e-6
 _NODE = re.compile(r"(\w+?)Backward\d*")
 #: Forward op -> where it has no gradient.
 _EDGES: Mapping[str, Callable[[Array], Array]] = {

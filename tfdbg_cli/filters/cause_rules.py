@@ -9,7 +9,21 @@ from typing import Any, NamedTuple
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.filters.magnitude import largest_number
 
-__all__ = ["BINARY", "BY_ELEMENT", "RULES", "Case", "can_give", "places_of"]
+__all__ = [
+    "BINARY",
+    "BY_ELEMENT",
+    "CLOSE",
+    "MOST_OF_MATRIX",
+    "RULES",
+    "Case",
+    "can_give",
+    "places_of",
+]
+
+#: Of a matrix with more elements no eigenvalues and singular values are computed.
+MOST_OF_MATRIX = 1 << 16
+#: Those count as equal, or as 0, that differ by this share of the largest one.
+CLOSE = 1e-6
 
 
 class Case(NamedTuple):
