@@ -57,6 +57,12 @@ PROGRAMS = {
         "loss = h.mean(); loss.backward()",
         "clean to the loss, gradients too",
     ),
+    # All of it, the loss too.
+    "loss inside": (
+        "torch.sqrt((h * h).sum(-1)).mean()",
+        "loss = h; loss.backward()",
+        "clean to the loss, gradients too",
+    ),
     # where() hides the bad value from the loss, not from the gradient.
     "where": (
         "torch.where(h != 0, torch.log(h * h), torch.zeros_like(h))",

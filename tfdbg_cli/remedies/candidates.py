@@ -94,30 +94,35 @@ def _with_others(situation: Situation, make: _Make, one: Candidate) -> Iterator[
     The line may say so several times, as ``log(p) + log(1 - p)``, or be computed several times: in
     a function of several layers, or once more by checkpointing. Then nobody can change one alone.
     """
-    others = situation.beside() if one.edit else []
-    together = [*_at_all(situation, make, one, others)]
-    yield from together
+    change = one.change
+    is_of_line = bool(one.edit) or (change.node == situation.node.name and not change.wide)
+    others = situation.beside() if is_of_line else []
     places = {own_frame(each.frames or ()) for each in (situation.node, *others)}
     is_one_call = len(places) == 1 and all(each and each.columns for each in places)
+    where = "each time" if is_one_call else "at both ops of the line"
+    if not is_one_call and len(others) > 1:
+        where = f"at all {len(others) + 1} ops of the line"
+    together = [*_at_all(situation, make, one, others, where)]
+    yield from together
     if not together or not is_one_call:
         yield one
 
 
 def _at_all(
-    situation: Situation, make: _Make, one: Candidate, others: Sequence[Node]
+    situation: Situation, make: _Make, one: Candidate, others: Sequence[Node], where: str
 ) -> Iterator[Candidate]:
     changes = [
         each.change
         for other in others
         for each in make(situation._replace(node=other))
         if (each.edit, each.argument, each.numbers) == (one.edit, one.argument, one.numbers)
+        and (one.edit or each.text == one.text)
     ]
     if not others or len(changes) != len(others) or one.change.inner:
         return
     change = copy.copy(one.change)
     change.others = changes
-    count = "both" if len(others) == 1 else f"all {len(others) + 1}"
-    yield one._replace(text=f"{one.text}, at {count} of the line", change=change)
+    yield one._replace(text=f"{one.text}, {where}", change=change)
 
 
 def _called(

@@ -78,13 +78,14 @@ def redo_gradient(
 
 
 def _sum(node: Node, values: Mapping[str, _Array], made: Any) -> _Array:
-    """What was handed to a module or a parameter."""
-    parts = [
-        values[each]
-        for each in node.inputs
-        if each.startswith(_GRADIENTS) and made is not None and values[each].shape == made.shape
-    ]
-    if node.op_type != "Gradient" or not parts:
+    """What was handed to a module or a parameter, or the 1 that autograd begins with at a loss."""
+    given = [each for each in node.inputs if each.startswith(_GRADIENTS)]
+    if node.op_type != "Gradient" or made is None:
+        raise CannotRedo(_why_not(node.name))
+    if not given and made.shape == () and made == 1:  # the backward pass begins here
+        return np.asarray(made)
+    parts = [values[each] for each in given if values[each].shape == made.shape]
+    if not parts:
         raise CannotRedo(_why_not(node.name))
     return np.asarray(sum(parts[1:], parts[0]))
 
