@@ -183,6 +183,39 @@ class TestPytorch:
                 found = keep.keep_float32(program.made())(program.batch(0)).float()
         assert (found - right).norm() / right.norm() < 0.01
 
+    def test_ops_of_no_module_are_changed_by_hand(self, tmp_path):
+        import torch
+
+        program = tmp_path / "program.py"
+        program.write_text(
+            "import torch\n"
+            "torch.manual_seed(0)\n"
+            "class Model(torch.nn.Module):\n"
+            "    def __init__(self):\n"
+            "        super().__init__()\n"
+            "        self.a = torch.nn.Linear(8, 64)\n"
+            "    def forward(self, x, by_hand=False):\n"
+            "        h = torch.sigmoid(self.a(x)) * 1e-4\n"
+            "        with torch.autocast('cpu', enabled=not by_hand):\n"
+            "            h = h.float() if by_hand else h\n"
+            "            return h * h * 1e8\n"
+            "model, x = Model(), torch.rand(16, 8)\n"
+            "with torch.no_grad(): right = model(x)\n"
+        )
+        done = debugged(
+            tmp_path, "--batch", "-c", "run", "-c", "precision --keep keep.py", program=program
+        )
+        assert "2 of these are ops of no module" in done.stdout, done.stdout
+        used, keep = loaded(program), loaded(tmp_path / "keep.py")
+        assert keep.MODULES == []
+        assert [each.split(":")[-1] for each in keep.OPS] == ["11", "11"]
+        foretold = float(done.stdout.split("it is off by ")[1].split(" ")[0])
+        model = keep.keep_float32(used.model)
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):
+            found, narrow = model(used.x, by_hand=True), model(used.x)
+        assert (found - used.right).norm() / used.right.norm() < 2 * foretold < 0.01
+        assert (narrow - used.right).norm() / used.right.norm() > 0.1
+
     def test_the_error_of_an_op_is_that_of_float16_itself(self, tmp_path):
         import torch
 

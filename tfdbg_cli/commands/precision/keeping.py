@@ -37,6 +37,13 @@ def kept_lines(kept: Kept, target: Target, traits: EngineTraits | None) -> list[
         f"{len(kept.names)} of {kept.of} {things} stay in float32: it is off by "
         f"{error_text(kept.error)} then.",
     ]
+    outside = [name for name in kept.names if name in kept.ops]
+    if outside and traits is not None and traits.keeps_modules:
+        are = "is an op" if len(outside) == 1 else "are ops"
+        lines.append(
+            f"{len(outside)} of these {are} of no module: change the lines that the file lists by "
+            "hand."
+        )
     if kept.error > kept.bar:
         lines.append(f"That isn't within {kept.bar:g}: the time was over, or float32 is off too.")
     if kept.unknown:

@@ -16,7 +16,8 @@ import torch
 
 ABOUT = $about
 MODULES = $names
-# Their ops, with their lines. One of no module: within torch.autocast("cuda", enabled=False).
+# The ops that have to stay, with their lines. keep_float32 doesn't reach those of no module: write
+# `with torch.autocast("cuda", enabled=False):` around their line, and `.float()` at their inputs.
 OPS = $ops
 
 

@@ -15,7 +15,8 @@ _KEEPING = """\
 #   model = keras.models.clone_model(model, clone_function=keep_float32)
 ABOUT = $about
 LAYERS = $names
-# Their ops, with their lines.
+# The ops that have to stay, with their lines. keep_float32 doesn't reach those of no layer: cast
+# their inputs to float32 at their line.
 OPS = $ops
 
 
