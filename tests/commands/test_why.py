@@ -6,11 +6,13 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
 
 import numpy as np
 import pytest
 from causes_kit import reason_of
 from command_kit import Shell
+from examples_kit import needs
 
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dump import Datum
@@ -117,6 +119,48 @@ def test_what_came_in_with_the_weights(tmp_path):
     )
     out = debugged(tmp_path, text, "run", "run -f has_inf_or_nan", "why")
     assert re.match(r"it came in with the weights \(b.*:0\)", reason_of(out))
+
+
+# where() hides the -inf of a logarithm from the loss, and not its gradient from the weights.
+_HIDDEN = {
+    "torch": """
+        import torch
+        w = torch.ones(3, 4, requires_grad=True)
+        x = torch.tensor([[0.5, 1, 1], [0.1, 1, 1]])
+        optimizer = torch.optim.SGD([w], 0.01)
+        h = (x @ w) ** 2 * (x[:, :1] > 0.3)
+        torch.where(h > 0, torch.log(h), torch.zeros_like(h)).mean().backward()
+        optimizer.step()
+        """,
+    "jax": """
+        import jax, jax.numpy as jnp
+        def loss(w, x):
+            h = (x @ w) ** 2 * (x[:, :1] > 0.3)
+            return jnp.where(h > 0, jnp.log(h), 0).mean()
+        x = jnp.array([[0.5, 1, 1], [0.1, 1, 1]])
+        jax.jit(jax.value_and_grad(loss))(jnp.ones((3, 4)), x)
+        """,
+    "tensorflow": """
+        import tensorflow as tf
+        @tf.function
+        def step(w, x):
+            with tf.GradientTape() as tape:
+                tape.watch(w)
+                h = tf.matmul(x, w) ** 2 * tf.cast(x[:, :1] > 0.3, tf.float32)
+                loss = tf.reduce_mean(tf.where(h > 0, tf.math.log(h), tf.zeros_like(h)))
+            return loss, tape.gradient(loss, w)
+        step(tf.ones((3, 4)), tf.constant([[0.5, 1, 1], [0.1, 1, 1]]))
+        """,
+}
+
+
+@pytest.mark.parametrize("framework", [pytest.param(e, marks=needs(e)) for e in _HIDDEN])
+def test_the_gradient_of_a_hidden_logarithm_is_told_with_it(framework, tmp_path):
+    out = debugged(tmp_path, textwrap.dedent(_HIDDEN[framework]), "run -f")
+    assert reason_of(out).startswith("the logarithm of 0 at 4 elements")
+    [then] = re.findall(r"^Then:  (.*)$", out, flags=re.MULTILINE)
+    told = r"a gradient computed from the same input is bad too, gradients/\S+; that spread to \w+"
+    assert re.match(told, then), then
 
 
 def test_what_is_left_out_is_not_told(tmp_path):

@@ -259,12 +259,46 @@ class _Verdict:
     def aftermath(self) -> Iterator[Line]:
         """What has taken it over: results, gradients, parameters."""
         absorbed = absorbed_by(self._dump, self._begin)
+        head = Span("Then:  ", "bold")
         if absorbed is not None:
             yield self._absorption(absorbed)
+            head = Span("       ")
+        parts = self._spread_words()
+        if parts:
+            yield line(head, "spread to ", *parts)
+            head = Span("       ")
+        gradient = self._own_gradient()
+        if gradient is not None:
+            own = "a gradient computed from the same input is bad too, "
+            parts = _Verdict(self._dump, gradient)._spread_words()
+            parts = [Span("; that spread to "), *parts] if parts else []
+            yield line(head, own, self._health.name(gradient), *parts)
+
+    def _own_gradient(self) -> Datum | None:
+        """What the gradient of the op made that is bad of itself, as a logarithm's at 0 is."""
+        lineage = TensorLineage.of(self._dump)
+        for name in self._node.inputs if self._node is not None else ():
+            for edge in self._graph.recipients(node_name_of(name), control=False):
+                if not self._is_gradient(self._graph.nodes[edge.node]):
+                    continue
+                for datum in filter(lineage.bad, self._dump.by_node(edge.node)):
+                    if began_here(self._dump, datum) and datum not in self._taken_over:
+                        return datum
+        return None
+
+    def _is_gradient(self, node: Node) -> bool:
+        """Whether a node that reads the op's input is of the op's gradient, as far as is told."""
+        forward = forward_node(self._graph, node)
+        if forward is not None or self._node is None:
+            return forward is self._node
+        names = (self._node.name, node.name)
+        return [phase_of(self._dump, each).name for each in names] == ["forward", "backward"]
+
+    def _spread_words(self) -> list[Span]:
+        """The results, gradients and parameters, else the tensors, that have taken it over."""
         taken = self._taken_over
         if not taken or self._dump.run_info() is None:
-            return
-        head = "       " if absorbed is not None else "Then:  "
+            return []
         kinds: dict[str, list[tuple[str, Datum]]] = {}
         for kind, name, datum in self.spread():
             kinds.setdefault(kind, []).append((name, datum))
@@ -293,7 +327,7 @@ class _Verdict:
             count = len(self._not_kept)
             were = "tensor wasn't" if count == 1 else "tensors weren't"
             parts.append(Span(f"; {count} more bad {were} kept"))
-        yield line((head, "bold"), "spread to ", *parts)
+        return parts
 
     @functools.cached_property
     def _not_kept(self) -> frozenset[str]:

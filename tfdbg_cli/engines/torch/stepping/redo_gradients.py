@@ -62,19 +62,25 @@ def redo_gradient(
             return [_sum(node, values, made[0])]
         inputs = [values[each] for each in forward.inputs]
         back = [values[each] for each in node.inputs if each not in forward.inputs]
-        found = pulled(ops[forward.name], inputs, back, is_wide)
-        return [
-            each if slot < len(made) and made[slot] is not None else None
-            for slot, each in enumerate(found)
-        ]
+        return [*pulled(ops[forward.name], inputs, back, is_wide)]
 
     before = compute({each: recorded(dump, each) for each in node.inputs}, False)
-    if not all(
-        was is None or (now is not None and _same(was, now))
-        for was, now in zip(made, before, strict=False)
-    ):
+    # Autograd's node may have no place for an input without a gradient (the condition of a where).
+    places = [at for at, each in enumerate(before) if each is not None]
+    order = next((each for each in (range(len(before)), places) if _are(made, before, each)), None)
+    if order is None:
         raise CannotRedo("what its gradient consists of isn't known")
-    return compute(dict(zip(node.inputs, given, strict=True)), is_wide)
+    found = compute(dict(zip(node.inputs, given, strict=True)), is_wide)
+    return [found[at] if was is not None else None for at, was in zip(order, made, strict=False)]
+
+
+def _are(made: Sequence[Any], found: Sequence[_Array | None], order: Sequence[int]) -> bool:
+    """Whether gradients, in an order, are those of the run."""
+    ordered = [found[at] for at in order]
+    return all(
+        was is None or (now is not None and _same(was, now))
+        for was, now in zip(made, ordered, strict=False)
+    )
 
 
 def _sum(node: Node, values: Mapping[str, _Array], made: Any) -> _Array:
