@@ -194,7 +194,9 @@ def _tried(dump: Dump, begin: Datum, is_late: Callable[[], bool]) -> list[TriedR
     )
     found = (_try(lineage, trial, situation, each) for each in candidates(situation))
     order = [*filter(None, found)]
-    return sorted(order, key=lambda each: (not each.is_clean, not each.helps, each.is_wild))
+    return sorted(
+        order, key=lambda each: (not each.is_clean or each.is_wild, not each.helps, each.is_wild)
+    )
 
 
 def _behind(lineage: TensorLineage, node: Node) -> Iterator[Node]:
