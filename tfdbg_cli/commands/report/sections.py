@@ -109,8 +109,7 @@ def _subject(context: Context, dump: Dump, exclude: str) -> _Subject:
         if not name or name not in context.filters:  # one of the program's, offline
             return _Subject(None)
         predicate = context.filters.predicate(name)
-        passing = dump.iter_find(predicate, 1, pattern, on_error=lambda datum, error: None)
-        return _Subject(next(passing, None), is_explained(predicate))
+        return _Subject(next(dump.passing(predicate, pattern), None), is_explained(predicate))
     except Exception as error:  # a value that can't be read
         pass_on(error)
         return _Subject(None, problem=one_line(error))

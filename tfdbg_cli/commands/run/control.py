@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -34,11 +35,39 @@ from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.filters.builtin import RECOMMENDED
 
-__all__ = ["COMMANDS", "ExitChoice", "RunChoice", "describe_run"]
+__all__ = ["COMMANDS", "ExitChoice", "RunChoice", "RunFilter", "describe_run"]
 
 
 #: How many runs there are up to the end of a program that nobody knows.
 ALL_RUNS = sys.maxsize
+
+
+@dataclass(frozen=True)
+class RunFilter:
+    """A filter that runs are searched for.
+
+    Attributes:
+        name: of the filter.
+        exclude: nodes whose name this regex is found in don't count; empty: all count.
+    """
+
+    name: str
+    exclude: str = ""
+
+    @property
+    def options(self) -> str:
+        """As `lt`, `why`, `runs` and `use` take it."""
+        exclude = f" -fenn {quoted(self.exclude)}" if self.exclude else ""
+        return f"-f {quoted(self.name)}{exclude}"
+
+    @property
+    def pattern(self) -> re.Pattern[str] | None:
+        """What excludes nodes; ``None``: nothing.
+
+        Raises:
+            UserError: it is no regex.
+        """
+        return compile_regex(self.exclude, "-fenn") if self.exclude else None
 
 
 @dataclass(frozen=True)
@@ -71,6 +100,11 @@ class RunChoice:
     kind: str = ""
     is_stepper: bool = False
     keeps: bool = False
+
+    @property
+    def awaited(self) -> RunFilter:
+        """The filter."""
+        return RunFilter(self.filter_name, self.exclude)
 
 
 @dataclass(frozen=True)

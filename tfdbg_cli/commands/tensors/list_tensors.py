@@ -34,7 +34,7 @@ from tfdbg_cli.commands.tensors.unlisted import has_unlisted, without_unlisted
 from tfdbg_cli.commands.wrapping import columns_of, wrapped
 from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
-from tfdbg_cli.dumps.dump import Datum, Dump, bound, is_only_nonfinite
+from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.filters.origins import left_out
 
 __all__ = ["COMMANDS", "LIST_TENSORS", "passing"]
@@ -121,15 +121,7 @@ def passing(context: Context, arguments: argparse.Namespace) -> _Selection:
         seen = list(named())
     if predicate is None:
         return _Selection(seen, hidden, failures)
-    asked = dump.maybe_nonfinite(seen) if is_only_nonfinite(predicate) else seen
-    predicate = bound(predicate, dump)
-    found: list[Datum] = []
-    for datum in asked:
-        try:
-            if predicate(datum, dump.value(datum)):
-                found.append(datum)
-        except Exception as error:
-            failed(datum, error)
+    found = [*dump.iter_find(predicate, on_error=failed, among=seen)]
     return _Selection(found, hidden, failures)
 
 
