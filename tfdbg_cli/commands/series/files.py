@@ -16,18 +16,23 @@ from tfdbg_cli.dumps.series.points import Points
 from tfdbg_cli.dumps.series.tracks import Mark
 from tfdbg_cli.tensors.curve import Frame, framed
 
-__all__ = ["save_series", "svg_text"]
+__all__ = ["STYLE", "save_series", "svg_text"]
 
 # Of one curve of a picture, in pixels.
 _WIDTH, _HEIGHT = 720, 180
 _LEFT, _TOP, _BOTTOM = 76, 26, 26
 # More points than pixels show nothing more.
 _MOST_POINTS = 2 * _WIDTH
-_STYLE = (
-    "svg{font:12px system-ui,sans-serif;color-scheme:light dark;background:Canvas}"
-    "text{fill:CanvasText}.a{stroke:GrayText;fill:none}.c{stroke:#2a78d2;fill:none;"
-    "stroke-width:1.5}.p{fill:#2a78d2}.b{stroke:#d0342c}.s{stroke:#2e9e5b;stroke-dasharray:3 3}"
-)
+#: How the classes of a picture look, in light and dark; for a page that holds pictures.
+STYLE = """\
+.series { font: 12px system-ui, sans-serif; color-scheme: light dark; background: Canvas; }
+.series text { fill: CanvasText; }
+.series .a { stroke: GrayText; fill: none; }
+.series .c { stroke: #2a78d2; fill: none; stroke-width: 1.5; }
+.series .p { fill: #2a78d2; }
+.series .b { stroke: #d0342c; }
+.series .s { stroke: #2e9e5b; stroke-dasharray: 3 3; }
+"""
 
 
 def save_series(
@@ -76,7 +81,11 @@ def _csv(series: Mapping[str, Points], marks: Sequence[Mark], is_log: bool) -> b
 
 
 def svg_text(
-    series: Mapping[str, Points], marks: Sequence[Mark] = (), *, is_log: bool = False
+    series: Mapping[str, Points],
+    marks: Sequence[Mark] = (),
+    *,
+    is_log: bool = False,
+    is_inline: bool = False,
 ) -> str:
     """A picture of series, one below the other, in the colours of the page around it.
 
@@ -84,13 +93,15 @@ def svg_text(
         series: name -> numbers, none of them empty.
         marks: runs to mark.
         is_log: whether the axis is logarithmic.
+        is_inline: it becomes a part of a page that has `STYLE` already.
     """
-    height = _HEIGHT * len(series)
+    height, title = _HEIGHT * len(series), _safe(", ".join(series))
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{_WIDTH}" height="{height}" '
-        f'viewBox="0 0 {_WIDTH} {height}"><title>{_safe(", ".join(series))}</title>'
-        f"<style>{_STYLE}</style>"
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="series" role="img" width="{_WIDTH}" '
+        f'height="{height}" viewBox="0 0 {_WIDTH} {height}" aria-label="{title}">'
     ]
+    if not is_inline:
+        parts.append(f"<title>{title}</title><style>{STYLE}</style>")
     for at, (name, points) in enumerate(series.items()):
         first, last = int(points.runs.min()), int(points.runs.max())
         frame = framed(points.values, first, last, is_log=is_log)
@@ -162,7 +173,7 @@ def _thinned(values: Array) -> Array:
 
 
 def _safe(text: str) -> str:
-    return escape(printable(text).encode("utf-8", "replace").decode(), quote=False)
+    return escape(printable(text).encode("utf-8", "replace").decode())
 
 
 def _svg(series: Mapping[str, Points], marks: Sequence[Mark], is_log: bool) -> bytes:
