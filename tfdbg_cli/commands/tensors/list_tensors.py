@@ -13,6 +13,7 @@ from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import (
     NODE_ARGUMENTS,
     ListCommand,
+    by_key,
     exclude_argument,
     filter_argument,
     pattern_argument,
@@ -146,10 +147,7 @@ def _sort(facts: TensorFacts, found: Sequence[Datum], name: str, reverse: bool) 
     if name == "time":
         return found[::-1] if reverse else found
     read = column(name).key
-    keys = [(read(facts, datum), datum) for datum in found]
-    known = [pair for pair in keys if pair[0] is not None]
-    known.sort(key=lambda pair: pair[0], reverse=reverse)
-    return [datum for _, datum in known] + [datum for key, datum in keys if key is None]
+    return by_key(found, lambda datum: read(facts, datum), reverse)
 
 
 def _written(arguments: argparse.Namespace) -> ListCommand:
