@@ -10,7 +10,7 @@ from html import escape
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.files import replacing
+from tfdbg_cli.common.files import replacing, written
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.dumps.series.points import Points
 from tfdbg_cli.dumps.series.tracks import Mark
@@ -60,13 +60,8 @@ def save_series(
             f"{path} has no extension that says how to save it.", f"Use {', '.join(_FORMATS)}."
         )
     data = write(series, marks, is_log)
-    try:
-        with replacing(target) as file:
-            file.write(data)
-    except OSError as error:
-        raise UserError(f"{path} can't be written: {error.strerror or error}.") from None
-    except ValueError as error:
-        raise UserError(f'"{path}" is not a path: {error}.') from None
+    with written(path), replacing(target) as file:
+        file.write(data)
     return target
 
 

@@ -14,9 +14,9 @@ from jax.extend import core
 from tfdbg_cli.engines.jax.plans.ops import CALLBACKS, equation_function
 from tfdbg_cli.engines.jax.plans.plan import called_jaxpr, value_of
 from tfdbg_cli.engines.jax.plans.values import chosen
-from tfdbg_cli.engines.jax.private import partition_spec, scan_counts, shard_map_of
+from tfdbg_cli.engines.jax.private import inner_jaxprs, partition_spec, scan_counts, shard_map_of
 from tfdbg_cli.engines.jax.twins.checks import CheckedEquation, Checks
-from tfdbg_cli.engines.jax.twins.loops import has_unsure, inner_jaxprs, is_inexact, is_unsure
+from tfdbg_cli.engines.jax.twins.loops import has_unsure, is_inexact, is_unsure
 
 __all__ = ["BAD", "CUT", "MOST_ITERATIONS", "health_of", "obstacle", "results_and_health"]
 
