@@ -15,7 +15,7 @@ from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import CommandRegistry
 from tfdbg_cli.commands.reply import Leave
-from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History, default_history_path
 from tfdbg_cli.common.errors import UserError, one_line

@@ -13,7 +13,7 @@ from tfdbg_cli.commands.list_command import ListCommand
 from tfdbg_cli.commands.precision.command import BAR, summary, targets_of
 from tfdbg_cli.commands.precision.keeping import kept_lines, write_kept
 from tfdbg_cli.commands.precision.table import precision_table, record
-from tfdbg_cli.commands.run.control import RunChoice
+from tfdbg_cli.commands.run.choices import RunChoice
 from tfdbg_cli.common.documents import Document
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.files import replacing, written

@@ -8,7 +8,8 @@ import threading
 from collections.abc import Callable
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.run.control import RunChoice, describe_run
+from tfdbg_cli.commands.run.choices import RunChoice
+from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.errors import UserError

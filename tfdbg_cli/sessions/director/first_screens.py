@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.commands.run.control import RunChoice
+from tfdbg_cli.commands.run.choices import RunChoice
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Dump, is_explained, is_only_nonfinite, is_over_runs, noted
 from tfdbg_cli.dumps.joined import JoinedDump, part_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 import atexit
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.run.control import ExitChoice, describe_run
+from tfdbg_cli.commands.run.choices import ExitChoice
+from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.stepper.moves import StepperExit
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import RunInfo

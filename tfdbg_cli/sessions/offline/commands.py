@@ -13,7 +13,7 @@ from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import exclude_argument, filter_argument, order_arguments
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Candidate, Leave, Toast
-from tfdbg_cli.commands.run.control import RunFilter
+from tfdbg_cli.commands.run.choices import RunFilter
 from tfdbg_cli.common.documents import ChainDocument, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Dump

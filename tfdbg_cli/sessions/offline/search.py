@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tfdbg_cli.commands.run.control import RunFilter
+from tfdbg_cli.commands.run.choices import RunFilter
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, bound, is_only_nonfinite, noted
 from tfdbg_cli.filters.builtin import has_inf_or_nan

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand, chosen_columns
-from tfdbg_cli.commands.run.control import RunFilter
+from tfdbg_cli.commands.run.choices import RunFilter
 from tfdbg_cli.commands.table import WaitingTable
 from tfdbg_cli.common.documents import Line, Link, Span
 from tfdbg_cli.sessions.offline.search import FoundRun

@@ -6,7 +6,8 @@ import tempfile
 from pathlib import Path
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.run.control import ExitChoice, RunChoice, describe_run
+from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.dumps.dump import Dump, RunInfo
