@@ -60,7 +60,7 @@ class NotebookDebugger(Debugger):
         self.is_in_cell = False
         self.last_stop = ""
         self.service = self._service(
-            Context("run-start", self.registry, self.filters, self.settings, names=self.names),
+            self.context("run-start"),
             title="tfdbg",
             title_role="start",
             initial_command="run_info",

@@ -387,17 +387,8 @@ class RunDirector(ProgramHost):
 
     def _context(self, mode: str, info: RunInfo, dump: Dump | None = None) -> Context:
         debugger = self.debugger
-        return Context(
-            mode,
-            debugger.registry,
-            debugger.filters,
-            debugger.settings,
-            info,
-            dump,
-            names=debugger.names,
-            tracks=debugger.tracks,
-            keeps_dumps=debugger.store.keep,
-        )
+        keeps = debugger.store.keep
+        return debugger.context(mode, info, dump, tracks=debugger.tracks, keeps_dumps=keeps)
 
     def _forget(self) -> None:
         """The tensors of the last run are no longer asked for."""

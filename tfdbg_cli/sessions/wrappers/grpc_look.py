@@ -5,12 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
 from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.streams import tell
-from tfdbg_cli.dumps.dump import Dump, RunInfo
 from tfdbg_cli.engines.base import Capture
 from tfdbg_cli.engines.tensorflow.sessions.grpc.stream import ReceivedRun, Receiver
 from tfdbg_cli.net.address import Address
@@ -48,7 +46,7 @@ class _Desk:
                 initial, role = self._screens.filtered(choice, dump, Capture(None, None))
             if not initial:
                 return True
-            context = self._context(dump)
+            context = debugger.context("run-end", dump.run_info(), dump)
             action = debugger.stop(
                 context,
                 title=f"run-end: {describe_run(context)} from {_name(run.peer)}",
@@ -70,18 +68,6 @@ class _Desk:
             self._debugger.note(
                 "The program that sends a run chooses the watched tensors (watch_fn)."
             )
-
-    def _context(self, dump: Dump) -> Context:
-        debugger = self._debugger
-        return Context(
-            "run-end",
-            debugger.registry,
-            debugger.filters,
-            debugger.settings,
-            dump.run_info() or RunInfo(),
-            dump,
-            names=debugger.names,
-        )
 
 
 def _name(peer: str) -> str:
