@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import os
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
+from stop_kit import stop_over
+
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.common.settings import Settings
-from tfdbg_cli.dumps.dump import Dump, RunInfo
+from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.open import open_dump
-from tfdbg_cli.filters.registry import FilterRegistry
 
 __all__ = ["read_all", "service_over"]
-
-#: Made once: it looks for plug-ins in all that is installed.
-_registry = functools.cache(make_registry)
 
 
 def service_over(dump: Dump) -> CommandService:
     """A stop at which commands run as a user types them."""
-    context = Context(
-        "offline",
-        _registry(),
-        FilterRegistry(),
-        Settings(None),
-        dump.run_info() or RunInfo(),
-        dump,
-    )
-    return CommandService(
-        context, title="", title_role="", initial_command="lt", history=History(None)
-    )
+    return stop_over(dump, "offline", title="", title_role="", initial_command="lt")
 
 
 def read_all(folder: str | os.PathLike[str]) -> Dump:
