@@ -25,13 +25,14 @@ _LEFT, _TOP, _BOTTOM = 76, 26, 26
 _MOST_POINTS = 2 * _WIDTH
 #: How the classes of a picture look, in light and dark; for a page that holds pictures.
 STYLE = """\
-.series { font: 12px system-ui, sans-serif; color-scheme: light dark; background: Canvas; }
-.series text { fill: CanvasText; }
+.series { color-scheme: light dark; }
+.series text { fill: CanvasText; font: 12px system-ui, sans-serif; }
 .series .a { stroke: GrayText; fill: none; }
 .series .c { stroke: #2a78d2; fill: none; stroke-width: 1.5; }
 .series .p { fill: #2a78d2; }
 .series .b { stroke: #d0342c; }
 .series .s { stroke: #2e9e5b; stroke-dasharray: 3 3; }
+@media (max-width: 40rem) { .series text { font-size: 15px; } }
 """
 
 
@@ -96,7 +97,8 @@ def svg_text(
         f'height="{height}" viewBox="0 0 {_WIDTH} {height}" aria-label="{title}">'
     ]
     if not is_inline:
-        parts.append(f"<title>{title}</title><style>{STYLE}</style>")
+        own = ".series { background: Canvas; }"
+        parts.append(f"<title>{title}</title><style>{STYLE}{own}</style>")
     for at, (name, points) in enumerate(series.items()):
         first, last = int(points.runs.min()), int(points.runs.max())
         frame = framed(points.values, first, last, is_log=is_log)
