@@ -15,7 +15,7 @@ __all__ = ["is_left_out", "marks"]
 
 _FRAMEWORKS = ("tensorflow", "torch", "jax", "onnx", "mlx")
 # What opens a terminal: pexpect and pty, and what the tests have made of them.
-_TERMINALS = {"Screen", "Terminal", "Tmux", "openpty", "pexpect"}
+_TERMINALS = {"Screen", "Terminal", "Tmux", "openpty", "pexpect", "terminals"}
 # Rooms and files whose tests start programs, one or several each.
 _PROGRAMS = re.compile(
     r"^(agents|launcher|remote|fate|mutation)/|^test_(\w*example\w*|story|tour)\.py$|test_(notebook|trace_source)\.py$"

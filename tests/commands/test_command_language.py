@@ -452,7 +452,7 @@ def test_a_line_of_open_brackets_is_quick(shell):
 )
 def test_what_no_file_can_be_called(shell, command, bad, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert shell.error(command.format(bad))
+    assert "Error in the debugger" not in shell.error(command.format(bad))
 
 
 def test_a_folder_is_no_file(shell, tmp_path):

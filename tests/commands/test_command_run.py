@@ -4,7 +4,8 @@ import pytest
 from command_kit import Shell
 
 from tfdbg_cli.commands.reply import Leave
-from tfdbg_cli.commands.run.control import ExitChoice, RunChoice, describe_run
+from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 

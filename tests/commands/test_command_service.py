@@ -465,3 +465,7 @@ def test_completion_never_raises(shell):
 def test_a_quoted_word_is_read_back(text: str) -> None:
     assert split_words(f"ps {quoted(text)} -b 3") == ["ps", text, "-b", "3"]
     assert split_output(f"ps {quoted(text)} -b 3")[1] is None
+
+
+def test_no_file_with_a_zero_byte_in_its_name_gets_what_stays_in_float32(shell):
+    assert "is not a path" in shell.error('precision --keep "a\0b"')

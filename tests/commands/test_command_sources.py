@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from command_kit import Shell, debug_run, link_of, roles, tf
 
-from tfdbg_cli.commands.graph.runtime_names import fused_types, user_names
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
 from tfdbg_cli.dumps.sources import Frame, Sources
+from tfdbg_cli.dumps.tfdbg_dir.runtime_names import fused_types, user_names
 
 LIBRARY = "/x/site-packages/tf/ops.py"
 

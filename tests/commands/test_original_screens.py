@@ -13,7 +13,7 @@ import pytest
 from command_kit import Shell, debug_run, link_of
 
 from tfdbg_cli.commands.reply import Leave, UiRequest
-from tfdbg_cli.commands.run.control import RunChoice
+from tfdbg_cli.commands.run.choices import RunChoice
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.commands.shell.parsing import split_words
 from tfdbg_cli.common.documents import ChainDocument, LazyDocument, TextDocument, line

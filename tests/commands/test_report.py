@@ -8,15 +8,15 @@ import sys
 import numpy as np
 import pytest
 from command_kit import Shell
-from report_kit import ReportReader, read_report
+from report_kit import read_report
 
-from tfdbg_cli.commands.report.charts import curve_chart
 from tfdbg_cli.common.program_facts import program_facts
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.run_folder.dump import write_run_folder
+from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import Frame, Sources
 
 BITES = "</pre></title><script>alert('x')</script><img src=x onerror=\"alert(1)\">&amp;'\"-->"
@@ -241,15 +241,15 @@ def test_secrets_of_the_command_line_are_left_out(monkeypatch):
     assert told == "train.py --token … --api-key=… --lr 0.1 --password --passwd=… 'it'\"'\"'s'"
 
 
-def test_curves_are_drawn_with_what_is_not_finite():
-    points = [(run, 1 / (1 + run)) for run in range(5000)]
-    points[40] = (40, float("nan"))
-    points[4999] = (4999, float("inf"))
-    page = ReportReader()
-    page.feed(f'<html lang="en">{curve_chart("loss <b>", points)}</html>')
+def test_curves_are_drawn_with_what_is_not_finite(tmp_path):
+    tracks = Tracks()
+    for run in range(5000):
+        odd = {40: float("nan"), 1234: 7.5, 4999: float("inf")}
+        tracks.note("loss <b>", run, odd.get(run, 1 / (1 + run)))
+    tracks.note("x", 3, float("nan"))
+    dump = MemoryDump(Graph([Node("x", "Op")]), run_info=RunInfo(1, ["x:0"], tracks=tracks))
+    page = written(Shell(dump), tmp_path / "curves.html")
+    assert page.headings[-5:-2] == ["Followed over the runs", "loss <b>", "x"]
     assert page.tags.count("polyline") == 2
-    assert page.tags.count("rect") == 2
-    assert "0.0002" in page.text
-    page = ReportReader()
-    page.feed(f'<html lang="en">{curve_chart("x", [(3, float("nan"))])}</html>')
-    assert page.tags.count("rect") == 1
+    assert page.titles.count("bad") == 3
+    assert "7.5" in page.text  # the only run that was so high is in sight

@@ -11,13 +11,9 @@ from dump_samples import START, make_dump, same
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
+from stop_kit import stop_over
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -25,7 +21,6 @@ from tfdbg_cli.dumps.run_folder import dump as run_folder
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, RunFolderWriter, write_run_folder
 from tfdbg_cli.dumps.run_folder.json_fields import sealed
 from tfdbg_cli.filters.builtin import has_inf_or_nan
-from tfdbg_cli.filters.registry import FilterRegistry
 
 NAME = "columns.safetensors"
 
@@ -130,10 +125,7 @@ def test_a_list_parses_no_line_and_makes_few_tensors(tmp_path, monkeypatch):
     write_run_folder(many(6000), tmp_path / "run")
     monkeypatch.setattr(run_folder, "parse_lines", None)
     dump = RunFolderDump(tmp_path / "run")
-    context = Context("offline", make_registry(), FilterRegistry(), Settings(None), dump=dump)
-    service = CommandService(
-        context, title="", title_role="end", initial_command="lt", history=History()
-    )
+    service = stop_over(dump, "offline", title="", initial_command="lt")
     document = service.run("lt", 160).document
     assert "n20:0" in "".join(line.text for line in document.lines(0, 60))
     assert len(dump.data()._maker._made) < 2500

@@ -8,23 +8,17 @@ import sys
 
 import pytest
 from directory_kit import CPU0
+from dump_reading import read_all, service_over
 from dump_samples import ROOT, make_dump
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.common.settings import Settings
-from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.profile import Profile, ProfileEntry
 from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, RunFolderWriter
 from tfdbg_cli.dumps.tfdbg_dir.names import device_name_to_device_path
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
-from tfdbg_cli.filters.registry import FilterRegistry
 
 COMMANDS = [
     "lt",
@@ -50,40 +44,9 @@ COMMANDS = [
 ]
 
 
-def service_over(dump):
-    """A stop at which commands run as a user types them."""
-    context = Context(
-        "offline",
-        make_registry(),
-        FilterRegistry(),
-        Settings(None),
-        dump.run_info() or RunInfo(),
-        dump,
-    )
-    return CommandService(
-        context, title="", title_role="", initial_command="lt", history=History(None)
-    )
-
-
 def look_through(folder):
     """Everything that somebody may do with a dump; what is wrong is a warning or a DumpError."""
-    dump = open_dump(folder)
-    for datum in dump.data():
-        try:
-            datum.get_tensor()
-        except DumpError:
-            pass
-    graph = dump.graph()
-    for node in graph.nodes.values() if graph is not None else ():
-        assert isinstance(dict(node.attributes), dict)
-        assert node.frames is None or all(frame.line >= 0 for frame in node.frames)
-    info = dump.run_info()
-    for name in info.feeds if info is not None else ():
-        try:
-            info.feeds[name]
-        except DumpError:
-            pass
-    dump.profile()
+    dump = read_all(folder)
     service = service_over(dump)
     for command in COMMANDS:
         reply = service.run(command)

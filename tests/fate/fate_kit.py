@@ -83,9 +83,15 @@ def engine_of(script: Script) -> str:
 
 
 def corpus() -> Iterator[Script]:
-    """Those of the folder: a file for each theme, what precedes its first script is for all."""
+    """Those of the folder: a file for each theme, what precedes its first script is for all.
+
+    Where nothing does, there is a text for all themes of the engine.
+    """
     for path in sorted((_HERE / "corpus").glob("*.py")):
         first, *parts = re.split(r"^#%% ", path.read_text(encoding="utf-8"), flags=re.M)
+        if not first:
+            head = path.parent / "heads" / f"{path.stem.partition('_')[0]}.py"
+            first = head.read_text(encoding="utf-8")
         for part in parts:
             title, _, text = part.partition("\n")
             name, _, remark = title.partition(" # ")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+from dump_reading import read_all, service_over
 from fuzz_kit import (
     BrokenPromiseError,
     Target,
@@ -20,7 +21,6 @@ from fuzz_kit import (
 from fuzz_samples import (
     SOURCE,
     files_of,
-    service_over,
     small_dump,
     write_small_directory,
     write_small_folder,
@@ -28,9 +28,7 @@ from fuzz_samples import (
 from hypothesis import strategies as st
 
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.elements import node_name_of, parse_watch_key, tensor_name_of
-from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.proto import wire
 from tfdbg_cli.dumps.proto.attr_values import encode_text, render
 from tfdbg_cli.dumps.proto.graph_def import graph_chunks, graph_of, node_def_of, parse_graph_def
@@ -295,30 +293,6 @@ def _with_file(kind: str, write: Callable[[str], None], data: bytes, look: objec
             os.remove(path)
 
 
-def _read_all(folder: str) -> Dump:
-    """Everything that is read of a dump, without showing it."""
-    dump = open_dump(folder)
-    for datum in dump.data():
-        assert isinstance(datum.dtype, str) and datum.nbytes >= 0
-        try:
-            datum.get_tensor()
-        except DumpError:
-            pass
-    graph = dump.graph()
-    for node in graph.nodes.values() if graph is not None else ():
-        assert isinstance(dict(node.attributes), dict)
-        assert node.frames is None or all(frame.line >= 0 for frame in node.frames)
-    info = dump.run_info()
-    for name in info.feeds if info is not None else ():
-        try:
-            info.feeds[name]
-        except DumpError:
-            pass
-    dump.sources().paths()
-    dump.profile()
-    return dump
-
-
 def _folder_seeds(kind: str, write: Callable[[str], None]) -> list[bytes]:
     folder = _scratch(kind, write)
     found = []
@@ -350,7 +324,7 @@ _SCREENS = [
 
 
 def _screens(folder: str) -> None:
-    dump = _read_all(folder)
+    dump = read_all(folder)
     service = service_over(dump)
     for command in _SCREENS:
         # Without sources of its own, ps reads the file of this machine that a person names.
@@ -417,7 +391,7 @@ def _read_grpc_run(data: bytes) -> None:
                 if message is not None:
                     files.add(message)
             files.open()
-            _read_all(str(folder))
+            read_all(str(folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -505,14 +479,14 @@ TARGETS = [
     Target("profile", _read_profile, _profile_seeds, _JSON_TOKENS, few=1000),
     Target(
         "run_folder",
-        lambda data: _run_folder(data, _read_all),
+        lambda data: _run_folder(data, read_all),
         lambda: _folder_seeds("run folder", write_small_folder),
         (*_JSON_TOKENS, *_WIRE_TOKENS),
         few=250,
     ),
     Target(
         "tfdbg_folder",
-        lambda data: _directory(data, _read_all),
+        lambda data: _directory(data, read_all),
         lambda: _folder_seeds("directory", write_small_directory),
         (*_WIRE_TOKENS, *_NAME_TOKENS),
         few=250,

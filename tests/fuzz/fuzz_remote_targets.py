@@ -11,8 +11,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dump_reading import service_over
 from fuzz_kit import BrokenPromiseError, Target, shown, shown_document
-from fuzz_samples import service_over, small_dump
+from fuzz_samples import small_dump
 
 from tfdbg_cli.commands.reply import Reply, Service
 from tfdbg_cli.commands.shell.parsing import split_command, split_output, split_words

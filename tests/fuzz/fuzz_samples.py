@@ -9,12 +9,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.settings import Settings
-from tfdbg_cli.dumps.dump import Dump, InconvertibleTensorProto, RunError, RunInfo
+from tfdbg_cli.dumps.dump import InconvertibleTensorProto, RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.profile import CodeLine, Profile, ProfileEntry
@@ -24,7 +19,6 @@ from tfdbg_cli.dumps.series.points import Series
 from tfdbg_cli.dumps.series.tracks import Mark, Tracks
 from tfdbg_cli.dumps.sources import Frame, Sources
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
-from tfdbg_cli.filters.registry import FilterRegistry
 
 START = 1795188947307651
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -125,22 +119,3 @@ def files_of(folder: str) -> tuple[str, ...]:
     """The files of a folder, as they were when this was first asked."""
     root = Path(folder)
     return tuple(sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()))
-
-
-#: Made once: it looks for plug-ins in all that is installed.
-_registry = functools.cache(make_registry)
-
-
-def service_over(dump: Dump) -> CommandService:
-    """A stop at which commands run as a user types them."""
-    context = Context(
-        "offline",
-        _registry(),
-        FilterRegistry(),
-        Settings(None),
-        dump.run_info() or RunInfo(),
-        dump,
-    )
-    return CommandService(
-        context, title="", title_role="", initial_command="lt", history=History(None)
-    )

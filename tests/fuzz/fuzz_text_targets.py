@@ -11,9 +11,10 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from dump_reading import service_over
 from fuzz_kit import BrokenPromiseError, Target, confined, memory_folder, shown, shown_document
 from fuzz_remote_targets import _is_harmless
-from fuzz_samples import SOURCE, service_over, small_dump
+from fuzz_samples import SOURCE, small_dump
 
 from tfdbg_cli.commands.context import compile_regex
 from tfdbg_cli.commands.reply import Toast

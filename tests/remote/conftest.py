@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from terminal_kit import terminals
 
 if sys.platform == "win32":
     collect_ignore_glob = ["test_*.py"]
@@ -37,12 +38,5 @@ def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
 @pytest.fixture
 def screen() -> Iterator[Callable[..., Screen]]:
     """Attaches on a terminal."""
-    opened: list[Screen] = []
-
-    def attach(job: Job, *arguments: str, **options: object) -> Screen:
-        opened.append(Screen(job, *arguments, **options))  # type: ignore[arg-type]
-        return opened[-1]
-
-    yield attach
-    for made in opened:
-        made.child.close(force=True)
+    with terminals(Screen) as attach:
+        yield attach

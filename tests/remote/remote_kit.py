@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -12,8 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pexpect
-import pyte
+from terminal_kit import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -146,60 +144,13 @@ def until(condition: Callable[[], bool], job: Job | None = None, seconds: float 
         time.sleep(0.01)
 
 
-class Screen:
-    """A client on a pseudo-terminal, seen through a terminal emulator."""
+class Screen(Terminal):
+    """A client on a pseudo-terminal."""
 
     def __init__(self, job: Job, *arguments: str, size: tuple[int, int] = (100, 30)) -> None:
-        cols, rows = size
-        self.display = pyte.Screen(cols, rows)
-        self._stream = pyte.Stream(self.display)
-        self.raw = ""
-        environment = job.environment | {"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
-        environment.pop("NO_COLOR", None)
-        self.child = pexpect.spawn(
-            sys.executable,
-            ["-m", "tfdbg_cli", "attach", *arguments, job.address],
-            env=environment,
-            dimensions=(rows, cols),
-            encoding="utf-8",
-            cwd=str(job.folder),
-        )
-
-    @property
-    def text(self) -> str:
-        return "\n".join(row.rstrip() for row in self.display.display)
-
-    def until(self, condition: str | Callable[[], bool]) -> None:
-        """Read until a text is on the screen, or a condition holds."""
-        end = time.monotonic() + 15
-        while not (condition in self.text if isinstance(condition, str) else condition()):
-            assert time.monotonic() < end, f"no {condition!r} in\n{self.text}\n{self.raw[-2000:]!r}"
-            try:
-                self._feed(self.child.read_nonblocking(65536, timeout=0.1))
-            except pexpect.TIMEOUT:
-                continue
-            except pexpect.EOF:
-                raise AssertionError(f"no {condition!r} in\n{self.text}") from None
-
-    def _feed(self, data: str) -> None:
-        self.raw += data
-        self._stream.feed(data)
-
-    def type(self, text: str) -> None:
-        self.child.send(text)
-
-    def ends(self) -> int:
-        """Read to the end of the client; its exit status."""
-        try:
-            while True:
-                self._feed(self.child.read_nonblocking(65536, timeout=60))
-        except pexpect.EOF:
-            self.child.close()
-        return int(self.child.exitstatus or 0)
-
-    def kill(self) -> None:
-        """As the machine of the client does when it crashes."""
-        os.kill(self.child.pid, signal.SIGKILL)
+        own = {name: text for name, text in job.environment.items() if name != "NO_COLOR"}
+        command = (sys.executable, "-m", "tfdbg_cli", "attach", *arguments, job.address)
+        super().__init__(size=size, command=command, cwd=job.folder, **own)
 
 
 def connected(job: Job) -> socket.socket:

@@ -22,7 +22,7 @@ from tfdbg_cli.commands.reply import (
     Toast,
     UiRequest,
 )
-from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.documents import (
     Cell,

@@ -7,7 +7,7 @@ from collections import deque
 import pytest
 
 from tfdbg_cli.commands.reply import Leave
-from tfdbg_cli.commands.run.control import RunChoice
+from tfdbg_cli.commands.run.choices import RunChoice
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession
 from tfdbg_cli.ui.base import UserInterface

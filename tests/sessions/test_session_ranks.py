@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunError

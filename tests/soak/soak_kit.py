@@ -289,7 +289,7 @@ class _Run:
             program.wait()
 
     def at_terminal(self, command: Sequence[str]) -> Figures:
-        from test_terminal import Terminal
+        from terminal_kit import Terminal
 
         shown = Terminal(command=command, size=(100, 30), **self.environment("program"))
         try:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from stop_kit import stop_over
 from test_plain import Run
 from ui_player import Player, enter, play
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.documents import ElementStep
-from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.tensors.badness import BadSteps, find_bad
 from tfdbg_cli.tensors.formatting import TensorView
 from tfdbg_cli.tensors.magnitude import MagnitudeView
@@ -31,12 +27,7 @@ BAD = [tuple(map(int, place)) for place in np.argwhere(~np.isfinite(VALUES))]
 def service() -> CommandService:
     dump = MemoryDump(Graph([Node("inf/nan", "Log")]))
     dump.add("inf/nan", 0, VALUES, timestamp=1)
-    context = Context(
-        "run-end", make_registry(), FilterRegistry(), Settings(None), dump=dump, width=79
-    )
-    return CommandService(
-        context, title="run-end", title_role="end", initial_command="", history=History(None)
-    )
+    return stop_over(dump, width=79)
 
 
 @pytest.mark.slow

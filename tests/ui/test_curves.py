@@ -6,17 +6,13 @@ import math
 from collections.abc import Iterator
 
 import pytest
+from stop_kit import stop_over
 from ui_player import Input, Player, enter, play
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.series.points import Series
 from tfdbg_cli.dumps.series.tracks import Tracks
-from tfdbg_cli.filters.registry import FilterRegistry
 
 
 def service() -> CommandService:
@@ -24,13 +20,8 @@ def service() -> CommandService:
     for run in range(1, 101):
         tracks["loss"].add(run, 1.0 / run if run != 60 else math.nan)
     info = RunInfo(1, tracks=tracks)
-    context = Context("offline", make_registry(), FilterRegistry(), Settings(None), info)
-    return CommandService(
-        context,
-        title="a stop",
-        title_role="offline",
-        initial_command="plot",
-        history=History(None),
+    return stop_over(
+        None, "offline", info=info, title="a stop", title_role="offline", initial_command="plot"
     )
 
 

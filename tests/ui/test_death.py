@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_terminal import Terminal, modes, restored
+from terminal_kit import Terminal, modes, restored
 
 HERE = Path(__file__).parent
 

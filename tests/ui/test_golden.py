@@ -12,18 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stop_kit import stop_over
 from ui_player import Input, Player, enter, play
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import Frame, Sources
-from tfdbg_cli.filters.registry import FilterRegistry
 
 GOLDEN = Path(__file__).parent / "golden"
 MODEL = "/home/you/model.py"
@@ -84,13 +80,13 @@ def make_service(mode: str = "run-end", command: str = "") -> CommandService:
     info = RunInfo(3, ["loss/Log:0"], {"x:0": X}, "numpy")
     if command == "error":
         info.error = RunError("InvalidArgumentError", "Input is not finite.", "loss/Log")
-    context = Context(mode, make_registry(), FilterRegistry(), Settings(None), info, dump)
-    return CommandService(
-        context,
+    return stop_over(
+        dump,
+        mode,
+        info=info,
         title=f"{mode}: run #3: 1 fetch (loss/Log:0); 1 feed (x:0)",
         title_role="error" if command == "error" else "end" if dump else "start",
         initial_command="run_info" if dump is None else "",
-        history=History(None),
     )
 
 

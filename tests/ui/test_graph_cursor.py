@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from stop_kit import stop_over
 from test_golden import SIZES
 from ui_player import Player, enter, play
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.filters.registry import FilterRegistry
 
 NODES = [
     Node("x", "Const"),
@@ -29,10 +25,7 @@ def service() -> CommandService:
     dump.add("x", 0, np.ones(3, np.float32), timestamp=1)
     dump.add("zero", 0, np.zeros(3, np.float32), timestamp=2)
     dump.add("ratio", 0, np.full(3, np.inf, np.float32), timestamp=3)
-    context = Context("run-end", make_registry(), FilterRegistry(), Settings(None), dump=dump)
-    return CommandService(
-        context, title="run-end", title_role="end", initial_command="", history=History(None)
-    )
+    return stop_over(dump)
 
 
 @pytest.mark.parametrize("size", [*SIZES.values()], ids=[*SIZES])

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from stop_kit import stop_over
 from test_golden import SIZES
 from ui_player import Input, Player, enter, play, play_stops
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.filters.registry import FilterRegistry
 
 COUNT = 100
 
@@ -28,12 +24,7 @@ def service(width: int = 79, dump: MemoryDump | None = None) -> CommandService:
         for number in range(COUNT):
             value = np.full(number + 1, number, np.float32)
             dump.add(f"op_{number:02}", 0, value, timestamp=number)
-    context = Context(
-        "run-end", make_registry(), FilterRegistry(), Settings(None), dump=dump, width=width
-    )
-    return CommandService(
-        context, title="run-end", title_role="end", initial_command="", history=History(None)
-    )
+    return stop_over(dump, width=width)
 
 
 def names(screen: Player) -> list[str]:

@@ -8,12 +8,12 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_terminal import Terminal
+from terminal_kit import Make, Terminal, terminals
 
 from tfdbg_cli.commands.builtin import BUILTIN
 from tfdbg_cli.common.documents import Document, Span, line
@@ -222,21 +222,13 @@ def test_json_stays_json(tmp_path: Path) -> None:
     assert names == ["x" + ACTS, "y" + ACTS, "plain", "del\x7f"]
 
 
-Make = Callable[..., Terminal]
-
-
 @pytest.fixture
 def terminal() -> Iterator[Make]:
-    opened: list[Terminal] = []
+    def start(*arguments: str, **options: object) -> Terminal:
+        return make(command=(sys.executable, "-m", "tfdbg_cli", *arguments), **options)
 
-    def make(*arguments: str, **options: object) -> Terminal:
-        command = (sys.executable, "-m", "tfdbg_cli", *arguments)
-        opened.append(Terminal(command=command, **options))  # type: ignore[arg-type]
-        return opened[-1]
-
-    yield make
-    for made in opened:
-        made.child.close(force=True)
+    with terminals() as make:
+        yield start
 
 
 # Of the escape sequence that is in all texts, what no interface of ours ever sends.

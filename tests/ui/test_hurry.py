@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from test_terminal import Terminal, terminal
+from terminal_kit import Terminal
+from test_terminal import terminal
 
 from tfdbg_cli.ui.screen.terminal.hurry import giving_way
 

@@ -7,18 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stop_kit import stop_over
 from ui_player import Input, Player, enter, play
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.documents import Document, Span
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.tensors.pictures.document import Look, PictureDocument
 from tfdbg_cli.tensors.pictures.source import Source
 
@@ -50,21 +46,7 @@ def service() -> CommandService:
     dump = MemoryDump()
     for number, (name, value) in enumerate(VALUES.items()):
         dump.add(name, 0, value, timestamp=1_000_000 + number)
-    context = Context(
-        "run-end",
-        make_registry(),
-        FilterRegistry(),
-        Settings(None),
-        RunInfo(1, ["waves:0"], {}, "numpy"),
-        dump,
-    )
-    return CommandService(
-        context,
-        title="run-end: run #1",
-        title_role="end",
-        initial_command="",
-        history=History(None),
-    )
+    return stop_over(dump, info=RunInfo(1, ["waves:0"], {}, "numpy"), title="run-end: run #1")
 
 
 def map_of(name: str, options: str = "", rows: int = 19, width: int = 79) -> Document:

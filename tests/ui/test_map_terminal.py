@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_terminal import Terminal
+from terminal_kit import Terminal
 
 PROGRAM = """
 import numpy as np

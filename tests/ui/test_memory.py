@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_terminal import Terminal
+from terminal_kit import Terminal
 
 PROGRAM = """\
 import gc, weakref

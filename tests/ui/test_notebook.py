@@ -438,7 +438,7 @@ def test_the_examples_of_the_documentation_are_true(kernel: Kernel) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_ipython_in_a_terminal_has_the_line_ui(tmp_path: Path) -> None:
-    from test_terminal import Terminal
+    from terminal_kit import Terminal
 
     options = ["--no-banner", "--colors=nocolor", "--TerminalInteractiveShell.autoindent=False"]
     own = {name: str(tmp_path / name) for name in ("IPYTHONDIR", "XDG_CONFIG_HOME")}

@@ -7,16 +7,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stop_kit import stop_over
 from test_heads import service
 from ui_player import Input, Player, enter, play
 from ui_service import SmallService
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.settings import Settings
-from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.ui.fuzzy import Query, lower
 from tfdbg_cli.ui.screen.input.palette import Palette, PaletteEntry
 
@@ -181,13 +176,8 @@ def test_the_letters_that_fit_are_marked() -> None:
 
 
 def test_all_real_commands_are_in_it() -> None:
-    context = Context("run-start", make_registry(), FilterRegistry(), Settings(None))
-    service = CommandService(
-        context,
-        title="run-start: run #1",
-        title_role="start",
-        initial_command="run_info",
-        history=History(None),
+    service = stop_over(
+        None, "run-start", title="run-start: run #1", title_role="start", initial_command="run_info"
     )
     commands = {command.name: command for command in service.commands()}
     assert "print_tensor" not in commands  # there are no tensors yet

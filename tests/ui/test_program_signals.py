@@ -7,11 +7,11 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_terminal import Terminal, modes
+from terminal_kit import Make, Terminal, modes, terminals
 
 PROGRAM = """\
 import asyncio, os, signal, sys, traceback
@@ -68,23 +68,17 @@ except Late as error:
     print("RESULT", error)
 """
 
-Make = Callable[..., Terminal]
-
 
 @pytest.fixture
 def debugged(tmp_path: Path) -> Iterator[Make]:
-    opened: list[Terminal] = []
-
-    def make(ui: str, *arguments: str, program: str = PROGRAM) -> Terminal:
+    def debug(ui: str, *arguments: str, program: str = PROGRAM) -> Terminal:
         script = tmp_path / "program.py"
         script.write_text(program)
         command = [sys.executable, "-m", "tfdbg_cli", "--ui", ui, str(script), *arguments]
-        opened.append(Terminal(command=command))
-        return opened[-1]
+        return make(command=command)
 
-    yield make
-    for made in opened:
-        made.child.close(force=True)
+    with terminals() as make:
+        yield debug
 
 
 def send(shown: Terminal, number: int) -> None:

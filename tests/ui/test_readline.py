@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pexpect
@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("readline")
 
-from test_terminal import Terminal
+from terminal_kit import Make, Terminal, terminals
 
 PROGRAM = """
 import readline
@@ -36,23 +36,18 @@ print("state kept" if state() == before else f"{{before}} became {{state()}}")
 print("history", service.history.items)
 print("typed", repr(input("program> ")))
 """
-Make = Callable[..., Terminal]
 
 
 @pytest.fixture
 def readline_program(tmp_path: Path) -> Iterator[Make]:
-    opened: list[Terminal] = []
-
-    def make(*commands: str, setup: str = "", rows: int = 12) -> Terminal:
+    def start(*commands: str, setup: str = "", rows: int = 12) -> Terminal:
         path = tmp_path / "program.py"
         path.write_text(PROGRAM.format(commands=list(commands), setup=setup))
         command = [sys.executable, str(path)]
-        opened.append(Terminal(command=command, size=(80, rows), INPUTRC="/dev/null"))
-        return opened[-1]
+        return make(command=command, size=(80, rows), INPUTRC="/dev/null")
 
-    yield make
-    for made in opened:
-        made.child.close(force=True)
+    with terminals() as make:
+        yield start
 
 
 def test_history_completion_and_what_the_program_gets_back(readline_program: Make) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from test_terminal import ROOT, Terminal, modes
+from terminal_kit import ROOT, Make, Terminal, modes, terminals
 
 PROGRAM = """\
 import contextlib, io, os, sys
@@ -80,17 +80,12 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def debugged(script: Path) -> Iterator[Callable[..., Terminal]]:
-    opened: list[Terminal] = []
+def debugged(script: Path) -> Iterator[Make]:
+    def debug(ui: str, kind: str) -> Terminal:
+        return make(command=[sys.executable, "-m", "tfdbg_cli", "--ui", ui, str(script), kind])
 
-    def make(ui: str, kind: str) -> Terminal:
-        command = [sys.executable, "-m", "tfdbg_cli", "--ui", ui, str(script), kind]
-        opened.append(Terminal(command=command))
-        return opened[-1]
-
-    yield make
-    for made in opened:
-        made.child.close(force=True)
+    with terminals() as make:
+        yield debug
 
 
 @pytest.mark.parametrize("ui", ["screen", "line", "readline", "plain"])

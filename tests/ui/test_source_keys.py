@@ -7,18 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stop_kit import stop_over
 from test_plain import Run
 from ui_player import Player, enter, play
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.sources import Frame, Sources
-from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.ui.bindings import KeyTable
 from tfdbg_cli.ui.keys import Where, key_name, read_key
 
@@ -36,12 +33,7 @@ def service(settings: Settings | None = None, *, is_clean: bool = False) -> Comm
     for at in range(10, 101, 10):
         value = np.array([1.0, np.nan if at in BAD and not is_clean else 2])
         dump.add(f"op{at}", 0, value, timestamp=at)
-    context = Context(
-        "run-end", make_registry(), FilterRegistry(), settings or Settings(None), dump=dump
-    )
-    return CommandService(
-        context, title="run-end", title_role="end", initial_command="", history=History(None)
-    )
+    return stop_over(dump, settings=settings)
 
 
 def shown(screen: Player, number: int) -> bool:

@@ -9,18 +9,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from stop_kit import stop_over
 from ui_player import Input, Player, enter, play, play_stops
 from ui_service import SmallService, TableDocument
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.documents import LazyDocument, Line, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError
-from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.ui.screen.kept import KeptDocument, keep
 from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.screen.view import View
@@ -120,14 +116,7 @@ def test_many_long_screens_hold_the_program_up_for_a_moment_only() -> None:
 
 
 def stop_of(dump: MemoryDump, number: int) -> CommandService:
-    context = Context("run-end", make_registry(), FilterRegistry(), Settings(None), dump=dump)
-    return CommandService(
-        context,
-        title=f"run-end: run #{number}",
-        title_role="end",
-        initial_command="lt",
-        history=History(None),
-    )
+    return stop_over(dump, title=f"run-end: run #{number}", initial_command="lt")
 
 
 def test_the_tensors_of_a_run_are_let_go_and_its_screens_stay_readable() -> None:

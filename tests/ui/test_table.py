@@ -8,19 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stop_kit import stop_over
 from test_heads import narrowed, service
 from ui_player import Input, Player, enter, play
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.common.tables import VERBS
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.ui.keys import KEYS, Where
 
 Keys = Iterator[list[Input]]
@@ -320,10 +316,7 @@ def test_any_keys_on_any_list_draw_a_screen(seed: int) -> None:
         name = f"{draw.choice(NAMES)}{number}"
         value = draw.choice([np.zeros(0), np.float32("nan"), np.array([b"x"]), np.full(9, np.inf)])
         dump.add(name, 0, value, timestamp=number)
-    context = Context("run-end", make_registry(), FilterRegistry(), Settings(None), dump=dump)
-    stop = CommandService(
-        context, title="end", title_role="end", initial_command="lt", history=History(None)
-    )
+    stop = stop_over(dump, title="end", initial_command="lt")
     keys = [name for key in KEYS if key.where is Where.TABLE for name in key.keys if name != "esc"]
     sizes = [(160, 50), (100, 12), (80, 24), (50, 12), (20, 5), (7, 3), (1, 1)]
 

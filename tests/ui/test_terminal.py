@@ -2,125 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 import signal
 import sys
-import termios
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-import pexpect
-import pyte
 import pytest
+from terminal_kit import ALTERNATE_ON, Make, modes, restored, terminals
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-ALTERNATE_ON, ALTERNATE_OFF = "\x1b[?1049h", "\x1b[?1049l"
-
-
-def _take_signals() -> None:
-    """As a shell at a terminal starts programs: tests in the background inherit other ways."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)
-
-
-class Terminal:
-    """A program on a pseudo-terminal, seen through a terminal emulator."""
-
-    def __init__(
-        self,
-        *arguments: str,
-        size: tuple[int, int] = (80, 24),
-        command: Sequence[str] = (sys.executable, str(HERE / "ui_program.py")),
-        **environ: str,
-    ) -> None:
-        cols, rows = size
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]),
-            "TERM": "xterm-256color",
-            "PYTHONWARNINGS": "error::DeprecationWarning",
-        }
-        environment["PROMPT_TOOLKIT_NO_CPR"] = "1"  # the emulator doesn't answer
-        for name in ("NO_COLOR", "LINES", "COLUMNS"):
-            environment.pop(name, None)
-        self.display = pyte.Screen(cols, rows)
-        self._stream = pyte.Stream(self.display)
-        self.raw = ""
-        self.child = pexpect.spawn(
-            command[0],
-            [*command[1:], *arguments],
-            env=environment | environ,  # type: ignore[arg-type]
-            dimensions=(rows, cols),
-            encoding="utf-8",
-            timeout=20,
-            preexec_fn=_take_signals,
-        )
-
-    @property
-    def text(self) -> str:
-        return "\n".join(row.rstrip() for row in self.display.display)
-
-    def until(self, condition: str | Callable[[], bool]) -> None:
-        """Read until a text is on the screen, or a condition holds."""
-        while not (condition in self.text if isinstance(condition, str) else condition()):
-            try:
-                self._feed(self.child.read_nonblocking(65536, timeout=60))
-            except (pexpect.TIMEOUT, pexpect.EOF):
-                raise AssertionError(f"no {condition!r} in\n{self.text}") from None
-
-    def _feed(self, data: str) -> None:
-        self.raw += data
-        self._stream.feed(data)
-
-    def ends(self) -> int:
-        """Read to the end of the program; its exit status."""
-        try:
-            while True:
-                self._feed(self.child.read_nonblocking(65536, timeout=60))
-        except pexpect.EOF:
-            self.child.close()
-            return self.child.exitstatus if self.child.signalstatus is None else -1
-
-    @property
-    def normal_screen(self) -> str:
-        """What was written outside of the alternate screen, which the emulator doesn't know."""
-        parts = re.split(
-            re.escape(ALTERNATE_ON) + ".*?" + re.escape(ALTERNATE_OFF), self.raw, flags=re.S
-        )
-        return re.sub(r"\x1b\[[0-9;?$]*[a-zA-Z]", "", "".join(parts)).replace("\r\n", "\n")
-
-    def type(self, text: str) -> None:
-        self.child.send(text)
-
-
-def modes(fd: int) -> list[object]:
-    return termios.tcgetattr(fd)[:4]
 
 
 @pytest.fixture
-def terminal() -> Iterator[Callable[..., Terminal]]:
-    opened: list[Terminal] = []
-
-    def make(*arguments: str, **options: object) -> Terminal:
-        opened.append(Terminal(*arguments, **options))  # type: ignore[arg-type]
-        return opened[-1]
-
-    yield make
-    for made in opened:
-        made.child.close(force=True)
-
-
-Make = Callable[..., Terminal]
-
-
-def restored(shown: Terminal) -> bool:
-    """Whether the last word on each terminal mode was to switch it off."""
-    pairs = {ALTERNATE_ON: ALTERNATE_OFF}
-    for mode in ("1000", "1002", "1006", "2004"):
-        pairs[f"\x1b[?{mode}h"] = f"\x1b[?{mode}l"
-    return all(shown.raw.rfind(on) < shown.raw.rfind(off) for on, off in pairs.items())
+def terminal() -> Iterator[Make]:
+    with terminals() as make:
+        yield make
 
 
 @pytest.mark.parametrize("thread", [[], ["--thread"]])

@@ -11,19 +11,14 @@ from pathlib import Path
 
 import pexpect
 import pytest
+from stop_kit import stop_over
 from ui_player import Input, Player, enter, play
 from ui_service import SmallService
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.reply import Leave
-from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.plain import PlainUI
 
@@ -122,13 +117,8 @@ def test_defect_42_every_line_of_an_error_is_whole() -> None:
     message = "Input is not finite : Tensor had Inf values\n\t [[node check]]\nSecond line of it"
     info = RunInfo(3, ["y:0"], error=RunError("InvalidArgumentError", message, "check"))
     dump = MemoryDump(Graph([Node("check", "CheckNumerics")]), run_info=info)
-    context = Context("run-end", make_registry(), FilterRegistry(), Settings(None), info, dump)
-    service = CommandService(
-        context,
-        title="run-end: run #3",
-        title_role="error",
-        initial_command="error",
-        history=History(None),
+    service = stop_over(
+        dump, info=info, title="run-end: run #3", title_role="error", initial_command="error"
     )
 
     def script(screen: Player) -> Keys:

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_terminal import Terminal, modes, restored
+from terminal_kit import Make, Terminal, modes, restored, terminals
 
 PROGRAM = str(Path(__file__).parent / "waiting_program.py")
-Make = Callable[..., Terminal]
 
 
 @pytest.fixture
 def debugged(tmp_path: Path) -> Iterator[Make]:
-    opened: list[Terminal] = []
-
-    def make(*arguments: str, ui: str = "screen") -> Terminal:
+    def debug(*arguments: str, ui: str = "screen") -> Terminal:
         command = [sys.executable, "-m", "tfdbg_cli", "--ui", ui, PROGRAM, *arguments]
         environ = {"XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
-        opened.append(Terminal(command=command, **environ))
-        return opened[-1]
+        return make(command=command, **environ)
 
-    yield make
-    for made in opened:
-        made.child.close(force=True)
+    with terminals() as make:
+        yield debug
 
 
 def last_row(shown: Terminal) -> str:

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import Argument, Completer
@@ -22,6 +22,7 @@ __all__ = [
     "NODE_ARGUMENTS",
     "ColumnChoice",
     "ListCommand",
+    "by_key",
     "chosen_columns",
     "complete_chosen",
     "exclude_argument",
@@ -75,6 +76,7 @@ NODE_ARGUMENTS = (
 _SHOWN = re.compile(r"(?P<name>[^:!]*)(?P<before>!?)(:(?P<width>\d+))?(?P<frozen>!?)")
 _BEHIND = re.compile("[:!]")
 _WIDEST = 1000
+_Item = TypeVar("_Item")
 
 
 class ColumnChoice(NamedTuple):
@@ -143,6 +145,14 @@ def order_arguments(keys: Sequence[str], default: str) -> tuple[Argument, ...]:
         Argument(("-s", "--sort_by"), "the column to sort by", "KEY", default, choices=tuple(keys)),
         Argument(("-r", "--reverse"), "in descending order"),
     )
+
+
+def by_key(items: Iterable[_Item], key: Callable[[_Item], Any], reverse: bool) -> list[_Item]:
+    """Items by what a column says of them; those that it says nothing of come last in any case."""
+    keys = [(key(item), item) for item in items]
+    known = [pair for pair in keys if pair[0] is not None]
+    known.sort(key=lambda pair: pair[0], reverse=reverse)
+    return [item for _, item in known] + [item for found, item in keys if found is None]
 
 
 def complete_chosen(keys: Sequence[str], context: Context, typed: str) -> Iterable[Candidate]:

@@ -10,7 +10,7 @@ from tfdbg_cli.commands.graph.node_info import find_node
 from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
-from tfdbg_cli.commands.shell.parsing import quoted, split_words, tokenize
+from tfdbg_cli.commands.shell.parsing import quoted, split_words
 from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError
@@ -72,9 +72,8 @@ def _preview(context: Context, arguments: argparse.Namespace) -> Result:
 
 def _shown(context: Context, text: str) -> Document:
     """What a command shows."""
-    words = tokenize(text)
-    command = context.registry.get(words[0].text, context.mode)
-    found = command.run(context, command.parse(words[1:]))
+    command, arguments = context.registry.parsed(text, context.mode)
+    found = command.run(context, arguments)
     if not isinstance(found, Document):
         raise UserError(f"{command.name} shows nothing here.")
     return found

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from tfdbg_cli.commands.context import ALL_MODES, LIVE_MODES, STEPPER_MODES, Context
 from tfdbg_cli.commands.reply import Candidate, Leave, Question, Script, Toast, UiRequest
-from tfdbg_cli.commands.shell.parsing import Word
+from tfdbg_cli.commands.shell.parsing import Word, tokenize
 from tfdbg_cli.common.documents import Document
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
 from tfdbg_cli.common.packages import entry_points
@@ -259,6 +259,16 @@ class CommandRegistry:
                 _when(found, mode),
             )
         return found
+
+    def parsed(self, text: str, mode: str) -> tuple[Command, argparse.Namespace]:
+        """A command line without an output: the command, and its arguments.
+
+        Raises:
+            UserError: there is no such command at this stop, or its arguments are wrong.
+        """
+        words = tokenize(text)
+        command = self.get(words[0].text, mode)
+        return command, command.parse(words[1:])
 
     def lookup(self, name: str, mode: str) -> Command | None:
         """A command by name or alias: the one of this stop, else one of another, else ``None``."""

@@ -6,6 +6,7 @@ is in `tfdbg_cli.lines`; its names are found here as well.
 
 from __future__ import annotations
 
+import copy
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
@@ -361,13 +362,16 @@ class ChainDocument(Document):
         title_role: str = "",
         initial_line: int = 0,
     ) -> None:
-        self.parts = list(parts)
         self.title = title
         self.title_role = title_role
         self.menu = tuple(menu)
         self.initial_line = initial_line
+        self._chain(list(parts))
+
+    def _chain(self, parts: list[Document]) -> None:
+        self.parts = parts
         self._starts = [0]
-        for part in self.parts:
+        for part in parts:
             self._starts.append(self._starts[-1] + part.line_count)
 
     @property
@@ -501,9 +505,8 @@ class ChainDocument(Document):
         parts = [part.resized(width) for part in self.parts]
         if all(new is old for new, old in zip(parts, self.parts, strict=True)):
             return self
-        made = ChainDocument(parts, self.title, self.menu, self.title_role, self.initial_line)
-        made.initial_search, made.steps = self.initial_search, self.steps
-        made.kind = self.kind
+        made = copy.copy(self)
+        made._chain(parts)
         return made
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
 
-from tfdbg_cli.common.printable import printable
+from tfdbg_cli.common.printable import cut, printable
 
 __all__ = [
     "DumpError",
@@ -124,7 +124,7 @@ def one_line(error: BaseException, limit: int = 300) -> str:
     name = type(error).__name__
     if not (text and isinstance(error, UserError)):
         text = f"{name}: {text}" if text else name
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return cut(text, limit)
 
 
 def related(error: BaseException) -> Iterator[BaseException]:

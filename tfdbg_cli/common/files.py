@@ -13,7 +13,15 @@ from typing import IO
 
 from tfdbg_cli.common.errors import UserError, one_line
 
-__all__ = ["RefusedError", "lines_of", "near_path", "open_at_once", "read_plain", "replacing"]
+__all__ = [
+    "RefusedError",
+    "lines_of",
+    "near_path",
+    "open_at_once",
+    "read_plain",
+    "replacing",
+    "written",
+]
 
 
 @contextlib.contextmanager
@@ -49,6 +57,25 @@ def replacing(path: str, *, is_private: bool = False) -> Iterator[IO[bytes]]:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+@contextlib.contextmanager
+def written(path: str, hint: str = "") -> Iterator[None]:
+    """Say in the user's words what is wrong with a path that is written to.
+
+    Args:
+        path: as it was named.
+        hint: what to do where it can't be written.
+
+    Raises:
+        UserError: instead of an OSError or ValueError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path} can't be written: {error.strerror or error}.", hint) from None
+    except ValueError as error:  # a NUL, or what no file name can be
+        raise UserError(f'"{path}" is not a path: {error}.') from None
 
 
 class RefusedError(OSError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, TypeVar
 
-__all__ = ["printable", "printed", "typeable"]
+__all__ = ["cut", "printable", "printed", "typeable"]
 
 _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 
@@ -35,6 +35,11 @@ def _written_out(match: re.Match[str]) -> str:
 def typeable(text: str) -> str:
     r"""A `printable` text of which nothing is lost: tabs are written out, too, as ``\x09``."""
     return text if text.isprintable() else printable(text.replace("\t", r"\x09"))
+
+
+def cut(text: str, limit: int) -> str:
+    """A text, or so many characters of it with an ellipsis as the last one."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def printed(cls: type[_Tuple]) -> type[_Tuple]:

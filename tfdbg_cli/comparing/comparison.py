@@ -357,11 +357,8 @@ class Comparison:
     def _are_other_views(self, name: str, other_name: str, row: Row) -> bool:
         """Whether both runs compute a tensor from views of other kinds, which differ."""
         assert row.pair.first is not None
-        pair = self._data_of(name, other_name, row.pair.first.execution)
-        if pair is None or not all(each is not None and each.is_view for each in pair[:2]):
-            return False
-        ops = self.first.op_type(node_name_of(name)), self.second.op_type(node_name_of(other_name))
-        return ops[0] != ops[1] and self._judged_view(pair).is_beyond
+        pair = self._views(name, other_name, row.pair.first.execution, are_alike=False)
+        return pair is not None and self._judged_view(pair).is_beyond
 
     def _chain(self, names: tuple[str, str], execution: int) -> list[Pair]:
         """The views that lead to what both runs compute with, the last one first."""
@@ -383,12 +380,15 @@ class Comparison:
         one, other = (each[min(execution, len(each) - 1)] for each in (data, others))
         return Pair(one, other, "name")
 
-    def _views(self, name: str, other_name: str, execution: int) -> Pair | None:
+    def _views(
+        self, name: str, other_name: str, execution: int, *, are_alike: bool = True
+    ) -> Pair | None:
+        """Two views of one kind by their names; or of two kinds."""
         pair = self._data_of(name, other_name, execution)
         if pair is None or not all(each is not None and each.is_view for each in pair[:2]):
             return None
         ops = self.first.op_type(node_name_of(name)), self.second.op_type(node_name_of(other_name))
-        return pair if ops[0] == ops[1] else None
+        return pair if (ops[0] == ops[1]) is are_alike else None
 
     def _judged_view(self, pair: Pair) -> Row:
         assert pair.first is not None

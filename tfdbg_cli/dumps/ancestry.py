@@ -270,18 +270,17 @@ class Ancestry:
         if node is None:
             return []
         inputs = list(dict.fromkeys(node.inputs))
-        # A list may have been filled in any iteration, or before the loop: then all inputs count.
-        if node.op_type == _VARIABLE and len(inputs) == 2 and not when.all:
+        slots = range(len(node.returns)) if slot is None else [slot]
+        returns = [each for each in slots if each < len(node.returns)]
+        if when.all:  # a list may have been filled in any iteration, or before the loop
+            picked = [way for each in returns for way in node.returns[each]]
+        elif node.op_type == _VARIABLE and len(inputs) == 2:
             return self._variable(name, inputs, when)
-        if node.op_type == CARRY and len(inputs) == 2 and not when.all:
+        elif node.op_type == CARRY and len(inputs) == 2:
             return [(tensor, when) for tensor in self._carried(inputs, when)]
+        else:
+            picked = [self._result(node, each, when) for each in returns]
         if node.returns:
-            slots = range(len(node.returns)) if slot is None else [slot]
-            slots = [each for each in slots if each < len(node.returns)]
-            if when.all:
-                picked = [way for each in slots for way in node.returns[each]]
-            else:
-                picked = [self._result(node, each, when) for each in slots]
             return [(tensor, when) for tensor in dict.fromkeys(picked) if tensor]
         if node.op_type in _MERGES:
             last = [datum for each in inputs if (datum := self._at(each, when, None)) is not None]

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
 from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.datum import Datum, InconvertibleTensorProto, number_executions
@@ -42,6 +42,7 @@ __all__ = [
     "is_only_nonfinite",
     "is_over_runs",
     "marked_as",
+    "noted",
     "number_executions",
     "only_nonfinite",
     "over_runs",
@@ -317,6 +318,7 @@ class Dump(ABC):
         exclude: re.Pattern[str] | None = None,
         on_error: Callable[[Datum, Exception], None] | None = None,
         part: tuple[int, int] = (0, 1),
+        among: Iterable[Datum] | None = None,
     ) -> Iterator[Datum]:
         """As `find`, one at a time: little is read beyond what the caller takes.
 
@@ -324,9 +326,10 @@ class Dump(ABC):
             predicate, first_n, exclude, on_error: as for `find`.
             part: which part of the tensors is looked at, and of how many: one comes after the
                 other in time.
+            among: only these tensors of the dump; ``None``: all but views.
         """
         count = 0
-        data: Iterable[Datum] = self.tables().without_views()
+        data: Iterable[Datum] = self.tables().without_views() if among is None else among
         if exclude is not None:
             data = (datum for datum in data if not exclude.search(datum.node_name))
         if is_only_nonfinite(predicate):
@@ -351,6 +354,12 @@ class Dump(ABC):
                 count += 1
                 if first_n and count >= first_n:
                     return
+
+    def passing(
+        self, predicate: Predicate, exclude: re.Pattern[str] | None = None
+    ) -> Iterator[Datum]:
+        """As `iter_find`; what can't be read, or makes the filter raise, passes none."""
+        return self.iter_find(predicate, exclude=exclude, on_error=lambda datum, error: None)
 
     def maybe_nonfinite(self, data: Iterable[Datum]) -> Iterator[Datum]:
         """Those of some tensors of the dump that may hold a nan or an infinity, in their order.
@@ -395,6 +404,11 @@ class Dump(ABC):
             f'Node "{node}" does not exist in the graph.',
             did_you_mean(name.removesuffix(":0"), own) or did_you_mean(name, self.tensor_names()),
         )
+
+
+def noted(failures: list[str]) -> Callable[[Datum, Exception], None]:
+    """What adds a line to a list for each tensor that a filter raises for; see `Dump.find`."""
+    return lambda datum, error: failures.append(f"{datum.tensor_name}: {one_line(error)}")
 
 
 def variable_before(dump: Dump, handle: str) -> Any:

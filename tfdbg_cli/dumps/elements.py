@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 __all__ = [
     "execution_name",
+    "free_name",
     "node_name_of",
     "parse_execution",
     "parse_tensor_name",
@@ -59,6 +61,15 @@ def tensor_name_of(name: str) -> str:
 def execution_name(name: str, number: int) -> str:
     """One of the values that a tensor has in a run: ``a/b:1 (#17)``; they count from 0."""
     return f"{name} (#{number})"
+
+
+def free_name(name: str, taken: Container[str], mark: str = "_") -> str:
+    """A name, or the first one with a number behind it that isn't taken: ``name_1``."""
+    found, number = name, 0
+    while found in taken:
+        number += 1
+        found = f"{name}{mark}{number}"
+    return found
 
 
 def parse_execution(name: str) -> tuple[str, int | None]:

@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.errors import UserError, did_you_mean
@@ -76,27 +76,25 @@ def _size(text: str) -> int:
     return int(size)
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number of runs')
-    return int(text)
+def _number(what: str, digits: int = 9) -> Callable[[str], int]:
+    """The kind of an option that is a whole number; ``what`` says that something is none."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or len(text) > digits:
+            raise argparse.ArgumentTypeError(f'"{text}" {what}')
+        return int(text)
+
+    return read
+
+
+_count = _number("is not a number of runs")
+_rank = _number("is not a rank; ranks count from 0")
+_seed = _number("is not a seed; write a number from 0 on", 18)
 
 
 def _positive_count(text: str) -> int:
     if not _count(text):
         raise argparse.ArgumentTypeError("it counts from 1")
-    return int(text)
-
-
-def _rank(text: str) -> int:
-    if not text.isdecimal() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a rank; ranks count from 0')
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a seed; write a number from 0 on')
     return int(text)
 
 

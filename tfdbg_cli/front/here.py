@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell, tell_failure
@@ -60,15 +59,6 @@ def _look(debugger: Debugger) -> None:
 def _show(debugger: Debugger, glimpse: Glimpse) -> None:
     assert glimpse.dump is not None
     glimpse.dump.set_run_info(glimpse.info)
-    context = Context(
-        "here",
-        debugger.registry,
-        debugger.filters,
-        debugger.settings,
-        glimpse.info,
-        glimpse.dump,
-        names=debugger.names,
-        tracks=debugger.tracks,
-    )
+    context = debugger.context("here", glimpse.info, glimpse.dump, tracks=debugger.tracks)
     title = f"here, in the middle of {describe_run(context)}"
     debugger.look(context, title=title, title_role="end", initial_command="lt")

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from tfdbg_cli.commands.reply import Toast
-from tfdbg_cli.commands.run.control import RunChoice
+from tfdbg_cli.commands.run.choices import RunChoice
 from tfdbg_cli.common.documents import Line, line
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.settings import Settings

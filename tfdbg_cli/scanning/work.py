@@ -13,7 +13,7 @@ from tfdbg_cli.comparing.comparison import Comparison, Row
 from tfdbg_cli.comparing.digests import digest_in
 from tfdbg_cli.comparing.shards import side_by_side
 from tfdbg_cli.comparing.verdicts import verdict
-from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.dump import Datum, Dump, noted
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.scanning.tree import Folder, opened, opened_pair
 
@@ -92,12 +92,8 @@ def _found(folder: Folder, look: Callable[[Folder, Finding], Iterator[str]]) -> 
 
 def _scanned(tree: str, predicate: Any, folder: Folder, finding: Finding) -> Iterator[str]:
     failures: list[str] = []
-
-    def failed(datum: Datum, error: Exception) -> None:
-        failures.append(f"{datum.tensor_name}: {one_line(error)}")
-
     with opened(tree, folder.path) as dump:
-        found = list(dump.iter_find(predicate, on_error=failed, part=folder.part))
+        found = list(dump.iter_find(predicate, on_error=noted(failures), part=folder.part))
         finding["tensors"] = len(dump.data())
         finding["passed"] = len(found)
         finding["first"] = [_named(dump, datum) for datum in found[:NAMED]]

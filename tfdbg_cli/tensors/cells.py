@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
+from tfdbg_cli.common.printable import cut
 from tfdbg_cli.tensors.digits import DIGITS, in_floats, in_integers
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 from tfdbg_cli.tensors.ranges import Ranges
@@ -440,9 +441,7 @@ class _ObjectCells(ElementFormat):
             text = " ".join(text.split())
             if not text.isprintable():
                 text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-        if self._alone or len(text) <= _LONGEST:
-            return text
-        return text[: _LONGEST - 1] + "…"
+        return text if self._alone else cut(text, _LONGEST)
 
 
 def extras_of(values: Array, dtype_name: str | None) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Document, Line, TextDocument, line
+from tfdbg_cli.common.printable import cut
 from tfdbg_cli.tensors.cells import bytes_text
 from tfdbg_cli.tensors.numeric import dtype_kind, dtype_name, widened
 
@@ -45,7 +46,7 @@ def element_document(value: Any, indices: tuple[int, ...]) -> Document:
     array = np.asarray(value)
     kind = dtype_kind(array.dtype)
     place = f"[{','.join(map(str, indices))}]"
-    lines: list[Line] = [line((f"{place} = ", "dim"), (_cut(element_text(value)), "bold"))]
+    lines: list[Line] = [line((f"{place} = ", "dim"), (cut(element_text(value), _CHUNK), "bold"))]
     lines += [line(), line(f"  dtype:   {dtype_name(array.dtype)}")]
     if kind == "float":
         lines += _float_lines(array)
@@ -60,10 +61,6 @@ def element_document(value: Any, indices: tuple[int, ...]) -> Document:
     elif kind != "bool":
         lines += _text_lines(array)
     return TextDocument(lines, title=f"element {place}")
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _CHUNK else text[: _CHUNK - 1] + "…"
 
 
 def _float_lines(array: np.ndarray[Any, Any]) -> list[Line]:

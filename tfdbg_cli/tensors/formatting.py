@@ -15,7 +15,7 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.badness import BadSteps
 from tfdbg_cli.tensors.cells import cells_for, extras_of, roles_of, sample_of
 from tfdbg_cli.tensors.element import element_document
-from tfdbg_cli.tensors.layout import Layout, LinePlace
+from tfdbg_cli.tensors.layout import Layout, LinePlace, check_indices
 from tfdbg_cli.tensors.numeric import dtype_kind
 from tfdbg_cli.tensors.ranges import Ranges
 from tfdbg_cli.tensors.search import alternatives, needle_in, shows_word, words_in, words_of
@@ -295,19 +295,7 @@ class TensorView(Document):
         shape = self._shape
         if not shape:
             raise UserError("A scalar has no indices.", "Its only line shows the whole value.")
-        if len(indices) != len(shape):
-            raise UserError(
-                f"Dimensions mismatch: requested: {len(indices)}; actual: {len(shape)}.",
-                f"The shape is {shape}.",
-            )
-        for axis, (index, n) in enumerate(zip(indices, shape, strict=True)):
-            if index < 0:
-                raise UserError(f"The index {index} is negative.", "Indices count from 0.")
-            if index >= n:
-                raise UserError(
-                    f"The index {index} is out of range in dimension {axis} of size {n}.",
-                    f"The shape is {shape}.",
-                )
+        check_indices(indices, shape)
         hidden = any(
             short and self._edge <= index < n - self._edge
             for index, n, short in zip(indices, shape, self._shortened, strict=True)

@@ -7,8 +7,34 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
+from tfdbg_cli.common.errors import UserError
 
-__all__ = ["Layout", "LinePlace"]
+__all__ = ["Layout", "LinePlace", "check_indices"]
+
+
+def check_indices(indices: Sequence[int], shape: Sequence[int]) -> None:
+    """See whether an array has an element.
+
+    Args:
+        indices: one index per dimension, from 0.
+        shape: of the array.
+
+    Raises:
+        UserError: it has none there.
+    """
+    if len(indices) != len(shape):
+        raise UserError(
+            f"Dimensions mismatch: requested: {len(indices)}; actual: {len(shape)}.",
+            f"The shape is {tuple(shape)}.",
+        )
+    for axis, (index, n) in enumerate(zip(indices, shape, strict=True)):
+        if index < 0:
+            raise UserError(f"The index {index} is negative.", "Indices count from 0.")
+        if index >= n:
+            raise UserError(
+                f"The index {index} is out of range in dimension {axis} of size {n}.",
+                f"The shape is {tuple(shape)}.",
+            )
 
 
 class LinePlace(NamedTuple):

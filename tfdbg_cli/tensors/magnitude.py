@@ -16,6 +16,7 @@ from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.tensors.badness import BadSteps
 from tfdbg_cli.tensors.cells import roles_of
 from tfdbg_cli.tensors.element import element_document
+from tfdbg_cli.tensors.layout import check_indices
 from tfdbg_cli.tensors.numeric import dtype_kind, dtype_name, widened
 from tfdbg_cli.tensors.ranges import Ranges
 from tfdbg_cli.tensors.search import words_of
@@ -185,17 +186,7 @@ class MagnitudeView(Document):
             UserError: the array has no such element, or its line is left out.
         """
         shape = self._values.shape
-        if len(indices) != len(shape):
-            raise UserError(
-                f"Dimensions mismatch: requested: {len(indices)}; actual: {len(shape)}.",
-                f"The shape is {shape}.",
-            )
-        for axis, (index, n) in enumerate(zip(indices, shape, strict=True)):
-            if not 0 <= index < n:
-                raise UserError(
-                    f"The index {index} is out of range in dimension {axis} of size {n}.",
-                    f"The shape is {shape}.",
-                )
+        check_indices(indices, shape)
         place = int(np.ravel_multi_index(tuple(indices), shape)) if shape else 0
         key = self._sort_keys(place, True)[0]
 

@@ -11,18 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from stop_kit import stop_over
 from tensorflow.python.debug.wrappers.dumping_wrapper import DumpingDebugWrapperSession
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
-from tfdbg_cli.filters.registry import FilterRegistry
 
 tf1 = tf.compat.v1
 ROOT = Path(__file__).parents[3]
@@ -36,10 +31,7 @@ class Shell:
 
     def __init__(self, dump, mode="run-end"):
         info = dump.run_info() or RunInfo()
-        context = Context(mode, make_registry(), FilterRegistry(), Settings(None), info, dump)
-        self.service = CommandService(
-            context, title="", title_role="end", initial_command="lt", history=History(None)
-        )
+        self.service = stop_over(dump, mode, info=info, title="", initial_command="lt")
 
     def document(self, command):
         reply = self.service.run(command, 200)

@@ -9,18 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from floats_kit import assert_close
+from stop_kit import stop_over
 from tensorflow.core.protobuf import config_pb2
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 from tfdbg_cli.filters.origins import origin_of_nonfinite
-from tfdbg_cli.filters.registry import FilterRegistry
 
 tf1 = tf.compat.v1
 
@@ -36,12 +31,7 @@ def debug(session, fetches, feed_dict=None, **watch):
 
 
 def reply(dump, command, mode="run-end"):
-    context = Context(
-        mode, make_registry(), FilterRegistry(), Settings(None), dump.run_info() or RunInfo(), dump
-    )
-    service = CommandService(
-        context, title="", title_role="end", initial_command="lt", history=History(None)
-    )
+    service = stop_over(dump, mode, title="", initial_command="lt")
     return service.run(command, 100)
 
 

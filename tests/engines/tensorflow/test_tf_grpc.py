@@ -316,6 +316,18 @@ def test_the_debugger_in_another_process(graph: Any) -> None:
     assert "array([  0., -inf]" in rest and "array([  1., -inf]" in rest
 
 
+def test_a_filter_stops_at_most_after_so_many_runs(graph: Any) -> None:
+    x = tf1.placeholder(tf.float32, [], name="x")
+    y = tf.add(x, 1.0, name="y")
+    desk = Desk("run -f has_inf_or_nan --most 2", "pt y:0", "exit --detach")
+    with tf1.Session() as session:
+        wrapped = tf_debug.GrpcDebugWrapperSession(session, desk.url)
+        for k in range(5):
+            wrapped.run(y, {x: 10 * k})
+    # The run that came before the command, and two more.
+    assert "array(21." in desk.text().split("--- pt y:0 ---")[1]
+
+
 def test_kept_runs_are_opened_later(graph: Any, tmp_path: Path) -> None:
     x = tf1.placeholder(tf.float32, [], name="x")
     y = tf.add(x, 1.0, name="y")

@@ -10,15 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stop_kit import stop_over
 
-from tfdbg_cli.commands.builtin import make_registry
-from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.dumps.open import open_dump
 from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name
-from tfdbg_cli.filters.registry import FilterRegistry
 
 PROGRAM = Path(__file__).parents[2] / "dumps" / "tf_program.py"
 ROW = re.compile(r"\[(\d+\.\d{3})\] +(\S+) +(\S+) +(\S+:\d+)\Z")
@@ -54,10 +49,7 @@ def theirs(run, tmp_path_factory):
 def ours(run):
     """Our rows alike, from the list that a user reads."""
     dump = open_dump(run)
-    context = Context("offline", make_registry(), FilterRegistry(), Settings(None), dump=dump)
-    service = CommandService(
-        context, title="", title_role="offline", initial_command="lt", history=History(None)
-    )
+    service = stop_over(dump, "offline", title="", title_role="offline", initial_command="lt")
 
     def rows(command):
         reply = service.run(command, 200)  # room for all columns, however long the names

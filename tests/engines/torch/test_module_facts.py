@@ -7,7 +7,7 @@ import re
 
 import pytest
 import torch
-from test_modules import first_bad, lines_left, watched
+from modules_kit import first_bad, lines_left, watched
 from torch import nn
 
 from tfdbg_cli.engines.torch.modules.facts import Facts

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+from modules_kit import all_bad, first_bad, lines_left, watched
 from program_server import Done
-from test_modules import all_bad, first_bad, lines_left, watched
 
 STEPS = Path(__file__).resolve().parent / "watched_steps.py"
 AGAIN = ["attributes", "states", "replaces", "gradients", "noise", "around", "closure", "adam"]

@@ -48,7 +48,7 @@ def first_bad_document(context: Context, graph: Graph, name: str | None, as_json
     if name is None:
         start: Datum | str | None
         # Where something went wrong rather than at a mask of infinities, if there is such a place.
-        found = dump.iter_find(origin_of_nonfinite, on_error=lambda datum, error: None)
+        found = dump.passing(origin_of_nonfinite)
         start = next((datum for datum in found if datum.node_name in graph), None)
         if start is None:
             start = health.first_bad([d for d in dump.data() if d.node_name in graph])

@@ -21,7 +21,7 @@ from tfdbg_cli.commands.wrapping import Prose, columns_of
 from tfdbg_cli.common.arrays import Array
 from tfdbg_cli.common.documents import ChainDocument, Line, Span, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError
-from tfdbg_cli.common.files import near_path
+from tfdbg_cli.common.files import near_path, written
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.filters.builtin import RECOMMENDED
@@ -218,11 +218,8 @@ def _apply(chosen: TriedRemedy, path: str) -> Result:
         raise UserError(
             "This remedy can't be written as a patch.", f"Change the call by hand: {chosen.text}"
         )
-    try:
-        with open(os.path.expanduser(path), "x", encoding="utf-8") as file:
-            file.write("\n".join((*chosen.diff, "")))
-    except OSError as error:
-        raise UserError(f"{path} can't be written: {error.strerror}.") from None
+    with written(path), open(os.path.expanduser(path), "x", encoding="utf-8") as file:
+        file.write("\n".join((*chosen.diff, "")))
     return Toast(f"Wrote {path}. Apply it with: patch -p1 < {path}", "success")
 
 

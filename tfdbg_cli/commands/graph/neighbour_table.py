@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand, chosen_columns
+from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand, by_key, chosen_columns
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.table import RowsDocument, WaitingTable
 from tfdbg_cli.commands.tensors.columns import STATISTICS, WIDE
@@ -133,16 +133,10 @@ class NeighbourTable(WaitingTable):
         self._has_statistics, self._has_numbers = bool(needs), any(needs)
         self._order: Sequence[int] = range(count)
         if written.sort_by:
-            self._order = self._sorted(count, written.sort_by, written.reverse)
+            key = functools.partial(self._key, written.sort_by)
+            self._order = by_key(range(count), lambda at: key(make(at)), written.reverse)
         widths = [self._width_of(each) for each in shown]
         super().__init__(count, self._list, widths, Background(facts.measurements))
-
-    def _sorted(self, count: int, by: str, reverse: bool) -> Sequence[int]:
-        """Those that the column says nothing of come last in either direction."""
-        keys = [(self._key(by, self._make(number)), number) for number in range(count)]
-        known = [pair for pair in keys if pair[0] is not None]
-        known.sort(key=lambda pair: pair[0], reverse=reverse)
-        return [n for _, n in known] + [n for key, n in keys if key is None]
 
     def _key(self, name: str, row: Neighbour) -> Any:
         if name == "name":

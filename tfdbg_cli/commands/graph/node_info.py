@@ -15,7 +15,6 @@ from tfdbg_cli.commands.graph.node_origin import (
     stack_heading,
     stack_label,
 )
-from tfdbg_cli.commands.graph.runtime_names import fused_types, user_names
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import NODE_ARGUMENT
 from tfdbg_cli.commands.registry import Argument, Command, Result
@@ -29,6 +28,7 @@ from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Edge, Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, Sources, is_debugger_path, is_library_path
+from tfdbg_cli.dumps.tfdbg_dir.runtime_names import fused_types, user_names
 
 __all__ = ["COMMANDS", "find_node"]
 

@@ -19,7 +19,7 @@ from tfdbg_cli.commands.wrapping import CodeLine
 from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.common.files import near_path
 from tfdbg_cli.common.node_words import WATCHED
-from tfdbg_cli.dumps.dump import Datum, Dump, Predicate
+from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, in_package, model_frame, own_frame
 from tfdbg_cli.filters.absorbed import Absorption
@@ -29,7 +29,7 @@ from tfdbg_cli.filters.lineage import TensorLineage, inputs_of
 from tfdbg_cli.filters.origins import absorbed_by, began_here, came_in, origin_of_nonfinite
 from tfdbg_cli.remedies.tried import tried_at_stop
 
-__all__ = ["as_page", "first_origin", "passing", "spread_to", "verdict"]
+__all__ = ["as_page", "first_origin", "spread_to", "verdict"]
 
 _AROUND = 2
 _MOST_INPUTS = 6
@@ -95,7 +95,7 @@ def first_origin(dump: Dump, exclude: re.Pattern[str] | None = None) -> Datum | 
     def counts(datum: Datum) -> bool:
         return exclude is None or not exclude.search(datum.node_name)
 
-    origin = next(filter(counts, passing(dump, origin_of_nonfinite)), None)
+    origin = next(dump.passing(origin_of_nonfinite, exclude), None)
     given = _given(dump, origin) if origin is not None else frozenset()
     for datum in dump.maybe_nonfinite(dump.data()) if given else ():
         if datum is origin:
@@ -105,11 +105,6 @@ def first_origin(dump: Dump, exclude: re.Pattern[str] | None = None) -> Datum | 
         if given & _given(dump, datum) and began_here(dump, datum):
             return datum
     return origin
-
-
-def passing(dump: Dump, predicate: Predicate) -> Iterator[Datum]:
-    """The tensors for which a filter is true; what can't be read passes none."""
-    return dump.iter_find(predicate, on_error=lambda datum, error: None)
 
 
 def _given(dump: Dump, datum: Datum) -> frozenset[tuple[str, int]]:

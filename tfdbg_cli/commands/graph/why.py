@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, Place, compile_regex
 from tfdbg_cli.commands.graph.first_bad import origins_of
-from tfdbg_cli.commands.graph.verdict import first_origin, passing, verdict
+from tfdbg_cli.commands.graph.verdict import first_origin, verdict
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Toast
@@ -80,7 +80,7 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
         lines = verdict(dump, begin, context.width)
     elif explained is not None:
         lines = [line((f"No tensor of this run passes {arguments.tensor_filter}.", "success"))]
-    elif next(passing(dump, has_inf_or_nan), None) is not None:
+    elif next(dump.passing(has_inf_or_nan), None) is not None:
         lines = [*_without_origin(dump)]
     else:
         lines = [line(("No tensor of this run holds a nan or an infinity.", "success"))]
@@ -110,20 +110,12 @@ def _explained(context: Context, name: str) -> Callable[..., Datum | None] | Non
     if predicate is None or not is_explained(predicate):
         return None
 
-    def first(dump: Dump, exclude: re.Pattern[str] | None) -> Datum | None:
-        found = dump.find(predicate, 1, exclude, on_error=lambda datum, error: None)
-        return found[0] if found else None
-
-    return first
+    return lambda dump, exclude: next(dump.passing(predicate, exclude), None)
 
 
 def _next_origin(context: Context, exclude: re.Pattern[str] | None) -> Datum | None:
     """The tensor that went bad by itself after the one of the current place, or the first one."""
-    found = [
-        datum
-        for datum in passing(context.need_dump(), origin_of_nonfinite)
-        if exclude is None or not exclude.search(datum.node_name)
-    ]
+    found = [*context.need_dump().passing(origin_of_nonfinite, exclude)]
     names = [datum.tensor_name for datum in found]
     at = names.index(context.place.name) + 1 if context.place.name in names else 0
     if at == len(found) or (at == 0 and names == [context.place.name]):

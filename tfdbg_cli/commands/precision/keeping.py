@@ -7,8 +7,7 @@ import string
 from collections.abc import Sequence
 
 from tfdbg_cli.commands.precision.table import error_text
-from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.files import near_path, replacing
+from tfdbg_cli.common.files import near_path, replacing, written
 from tfdbg_cli.common.traits import EngineTraits
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.sources import own_frame
@@ -76,11 +75,8 @@ def write_kept(
     text = string.Template(template).substitute(
         about=json.dumps(about), names=_listed(names), ops=_listed(_places(kept.ops, dump))
     )
-    try:
-        with replacing(path) as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise UserError(f"{path} can't be written: {error.strerror}.") from None
+    with written(path), replacing(path) as file:
+        file.write(text.encode())
 
 
 def _listed(texts: Sequence[str]) -> str:

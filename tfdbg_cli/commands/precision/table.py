@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand, chosen_columns
@@ -123,18 +124,8 @@ def precision_table(
     # Those of a column are as wide as they are; the names and lines that come last need no width.
     texts = [_texts(row) for row in rows]
     widths = [_width(each, texts, written) for each in shown]
-    written = ListCommand(
-        written.name,
-        written.options,
-        written.switches,
-        shown,
-        columns,
-        written.sort_by,
-        written.reverse,
-        unsorted="worst",
-        sorts=tuple(SORT_KEYS),
-        flag="--columns",
-    )
+    written = replace(written, shown=shown, chosen=columns, flag="--columns")
+    written = replace(written, unsorted="worst", sorts=tuple(SORT_KEYS))
     graph = dump.graph() if dump is not None else None
 
     def is_at_hand(file: str) -> bool:

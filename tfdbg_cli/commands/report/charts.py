@@ -1,21 +1,16 @@
-"""Charts of a report, as SVG in the page."""
+"""The histogram of a report, as SVG in the page."""
 
 from __future__ import annotations
-
-import math
-from collections.abc import Sequence
 
 from tfdbg_cli.commands.report.html import Markup, element
 from tfdbg_cli.tensors.histogram import Histogram
 
-__all__ = ["curve_chart", "histogram_chart"]
+__all__ = ["histogram_chart"]
 
 _WIDTH, _HEIGHT = 640, 180
 _LEFT, _BELOW, _ABOVE = 24, 24, 20
 _MOST_BARS, _WIDEST_BAR, _BESIDE = 100, 40, 70
 _BAD = ("nan", "-inf", "+inf")
-# A curve of more points is thinned: no screen shows more.
-_MOST_POINTS = 2000
 
 
 def histogram_chart(found: Histogram) -> Markup:
@@ -53,60 +48,13 @@ def histogram_chart(found: Histogram) -> Markup:
             parts.append(_text(x, floor + 17, f"{number:.6g}", "middle"))
     if bad:
         about += "; beside it " + ", ".join(f"{count:,} {label}" for label, count in bad)
-    return _chart(_WIDTH, floor + _BELOW, about, parts)
-
-
-def curve_chart(name: str, points: Sequence[tuple[float, float]]) -> Markup:
-    """A number over runs; where it isn't finite, there is a mark below the curve.
-
-    Args:
-        name: what it is.
-        points: (run, value).
-    """
-    finite = [(x, y) for x, y in points if math.isfinite(y)]
-    kept = set(finite[:: max(len(finite) // _MOST_POINTS, 1)])
-    points = [each for each in points if each in kept or not math.isfinite(each[1])]
-    left, right = min(x for x, _ in points), max(x for x, _ in points)
-    low = min((y for _, y in finite), default=0.0)
-    high = max((y for _, y in finite), default=0.0)
-    floor = _ABOVE + _HEIGHT
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        across = (x - left) / (right - left) if right > left else 0.5
-        up = y / 2 - low / 2
-        share = up / (high / 2 - low / 2) if high > low else 0.5
-        return _LEFT + across * (_WIDTH - 2 * _LEFT), floor - share * _HEIGHT
-
-    parts, run = [], list[str]()
-    for x, y in [*points, (right, math.nan)]:
-        if math.isfinite(y):
-            run.append("{:.1f},{:.1f}".format(*place(x, y)))
-            continue
-        if len(run) == 1:
-            run.append(run[0])
-        if run:
-            parts.append(element("polyline", points=" ".join(run)))
-        run = []
-    for x, y in points:
-        if not math.isfinite(y):
-            parts.append(_bar(place(x, low)[0] - 1.5, floor - 6, 3, 6, "bad"))
-    parts.append(_line(_LEFT, floor, _WIDTH - _LEFT, floor))
-    parts.append(_text(_LEFT, floor + 16, f"run {left:g}"))
-    parts.append(_text(_WIDTH - _LEFT, floor + 16, f"run {right:g}", "end"))
-    parts.append(_text(_LEFT, _ABOVE - 6, f"{low:.6g} to {high:.6g}"))
-    count = len(points) - len(finite)
-    about = f"{name} over runs {left:g} to {right:g}, from {low:.6g} to {high:.6g}"
-    about += f"; {count} not finite" if count else ""
-    return _chart(_WIDTH, floor + _BELOW, about, parts)
-
-
-def _chart(width: int, height: int, about: str, parts: Sequence[Markup]) -> Markup:
+    height = floor + _BELOW
     return element(
         "svg",
         *parts,
         class_="chart",
-        viewBox=f"0 0 {width} {height}",
-        width=str(width),
+        viewBox=f"0 0 {_WIDTH} {height}",
+        width=str(_WIDTH),
         height=str(height),
         role="img",
         aria_label=about,

@@ -179,13 +179,9 @@ def _begin(
 ) -> tuple[Datum | None, bool]:
     exclude = re.compile(allowed) if allowed else None
 
-    def may_be_bad(datum: Datum) -> bool:
-        return exclude is not None and exclude.search(datum.node_name) is not None
-
     passing: dict[str, Datum] = {}
     for name, predicate in predicates.items():
-        found = dump.iter_find(predicate, on_error=lambda datum, error: None)
-        first = next((each for each in found if not may_be_bad(each)), None)
+        first = next(dump.passing(predicate, exclude), None)
         if first is not None:
             passing[name] = first
     if not passing:

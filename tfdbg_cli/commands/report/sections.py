@@ -13,12 +13,13 @@ from tfdbg_cli.commands.graph.drawing.svg import svg_of
 from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.verdict import as_page, first_origin, verdict
 from tfdbg_cli.commands.precision.command import known_lines
-from tfdbg_cli.commands.report.charts import curve_chart, histogram_chart
+from tfdbg_cli.commands.report.charts import histogram_chart
 from tfdbg_cli.commands.report.heat_map import heat_map
 from tfdbg_cli.commands.report.html import Markup, element, joined, shown_lines
 from tfdbg_cli.commands.report.source import source_lines
 from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.run.error_screen import error_document
+from tfdbg_cli.commands.series.files import svg_text
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
@@ -109,8 +110,7 @@ def _subject(context: Context, dump: Dump, exclude: str) -> _Subject:
         if not name or name not in context.filters:  # one of the program's, offline
             return _Subject(None)
         predicate = context.filters.predicate(name)
-        passing = dump.iter_find(predicate, 1, pattern, on_error=lambda datum, error: None)
-        return _Subject(next(passing, None), is_explained(predicate))
+        return _Subject(next(dump.passing(predicate, pattern), None), is_explained(predicate))
     except Exception as error:  # a value that can't be read
         pass_on(error)
         return _Subject(None, problem=one_line(error))
@@ -275,9 +275,9 @@ def _curves(context: Context) -> Markup | None:
     parts = []
     for name, series in [*tracks.items()][:_MOST_CURVES]:
         points = series.points()
-        found = [*zip(points.runs.tolist(), points.values.tolist(), strict=True)]
-        if found:
-            parts += [element("h3", name), element("figure", curve_chart(name, found))]
+        if points.values.size:
+            drawn = svg_text({name: points}, tracks.marks, is_inline=True)
+            parts += [element("h3", name), element("figure", Markup(drawn))]
     if len(tracks) > _MOST_CURVES:
         text = f"{len(tracks) - _MOST_CURVES:,} more series are not drawn here."
         parts.append(element("p", text, class_="note"))

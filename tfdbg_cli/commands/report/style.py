@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfdbg_cli.commands.graph.drawing.svg import STYLE as GRAPH_STYLE
+from tfdbg_cli.commands.series.files import STYLE as SERIES_STYLE
 from tfdbg_cli.tensors.pictures.colours import BAD
 
 __all__ = ["POLICY", "STYLE"]
@@ -54,10 +55,9 @@ img { image-rendering: pixelated; border: 1px solid var(--edge); max-width: 100%
 .r-comment { color: var(--dim); font-style: italic; }
 .r-definition, .r-builtin { color: var(--op); }
 .chart rect { fill: var(--bar); } .chart rect.bad { fill: var(--bad); }
-.chart line, .chart polyline { stroke: var(--edge); fill: none; }
-.chart polyline { stroke: var(--bar); stroke-width: 2; }
+.chart line { stroke: var(--edge); fill: none; }
 .chart text { fill: var(--dim); font-size: 12px; } .chart text.bad { fill: var(--bad); }
-.chart { max-width: 100%; height: auto; }
+.chart, .series { max-width: 100%; height: auto; }
 @media (max-width: 40rem) { body { padding: 1rem; } .chart text { font-size: 20px; }
   .told { white-space: pre-wrap; overflow-wrap: anywhere; }
   .box th { white-space: normal; } .box td { min-width: 12em; } }
@@ -65,4 +65,5 @@ img { image-rendering: pixelated; border: 1px solid var(--edge); max-width: 100%
 """
     + "".join(f".c{colour:06x} {{ background: #{colour:06x}; }}\n" for _, colour, _ in BAD.values())
     + GRAPH_STYLE
+    + SERIES_STYLE
 )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from tfdbg_cli.commands.compare.arguments import comparison, terms_arguments
 from tfdbg_cli.commands.context import (
@@ -20,6 +18,7 @@ from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import exclude_argument, filter_argument
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Choice, Leave, Question
+from tfdbg_cli.commands.run.choices import ALL_RUNS, ExitChoice, RunChoice
 from tfdbg_cli.commands.run.error_screen import error_document, list_item
 from tfdbg_cli.commands.run.records import error_record, run_record
 from tfdbg_cli.commands.series.step_facts import StepFact, step_facts
@@ -34,59 +33,7 @@ from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.filters.builtin import RECOMMENDED
 
-__all__ = ["COMMANDS", "ExitChoice", "RunChoice", "describe_run"]
-
-
-#: How many runs there are up to the end of a program that nobody knows.
-ALL_RUNS = sys.maxsize
-
-
-@dataclass(frozen=True)
-class RunChoice:
-    """What `run` asks of the session.
-
-    Attributes:
-        times: the run that counts is the N-th from now; those before it go undebugged.
-        is_debug: whether that run is debugged; if not, the next stop is the run-start after it.
-        filter_name: debug run after run until a tensor passes this filter; empty: no filter.
-        exclude: nodes whose name this is found in don't count for the filter.
-        node_name, op_type, tensor_dtype: which tensors to watch; ``None``: all.
-        is_profile: whether that run is timed op by op; no tensors are kept then.
-        kind: only runs whose kind begins with this count; empty: all.
-        is_stepper: whether that run is stepped through.
-        most: with a filter: the program stops at the end of the run of this number, counted from
-            the first debugged one, even if no tensor passes; 0: it doesn't.
-        keeps: those before it are debugged, too, and their dumps are kept.
-    """
-
-    times: int = 1
-    is_debug: bool = True
-    filter_name: str = ""
-    most: int = 0
-    exclude: str = ""
-    node_name: str | None = None
-    op_type: str | None = None
-    tensor_dtype: str | None = None
-    is_profile: bool = False
-    kind: str = ""
-    is_stepper: bool = False
-    keeps: bool = False
-
-
-@dataclass(frozen=True)
-class ExitChoice:
-    """What `exit` asks of the session: to let the program go on, or to end it.
-
-    Attributes:
-        ends_program: it ends.
-        status: with which status.
-        error: what is raised for that; ``None``: SystemExit.
-    """
-
-    ends_program: bool = False
-    status: int = 1
-    error: BaseException | None = None
-    extra: dict[str, str] = field(default_factory=dict)
+__all__ = ["COMMANDS", "describe_run"]
 
 
 _positive = positive("number of runs")

@@ -10,24 +10,30 @@ from html import escape
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.files import replacing
+from tfdbg_cli.common.files import replacing, written
 from tfdbg_cli.common.printable import printable
 from tfdbg_cli.dumps.series.points import Points
 from tfdbg_cli.dumps.series.tracks import Mark
 from tfdbg_cli.tensors.curve import Frame, framed
 
-__all__ = ["save_series", "svg_text"]
+__all__ = ["STYLE", "save_series", "svg_text"]
 
 # Of one curve of a picture, in pixels.
 _WIDTH, _HEIGHT = 720, 180
 _LEFT, _TOP, _BOTTOM = 76, 26, 26
 # More points than pixels show nothing more.
 _MOST_POINTS = 2 * _WIDTH
-_STYLE = (
-    "svg{font:12px system-ui,sans-serif;color-scheme:light dark;background:Canvas}"
-    "text{fill:CanvasText}.a{stroke:GrayText;fill:none}.c{stroke:#2a78d2;fill:none;"
-    "stroke-width:1.5}.p{fill:#2a78d2}.b{stroke:#d0342c}.s{stroke:#2e9e5b;stroke-dasharray:3 3}"
-)
+#: How the classes of a picture look, in light and dark; for a page that holds pictures.
+STYLE = """\
+.series { color-scheme: light dark; }
+.series text { fill: CanvasText; font: 12px system-ui, sans-serif; }
+.series .a { stroke: GrayText; fill: none; }
+.series .c { stroke: #2a78d2; fill: none; stroke-width: 1.5; }
+.series .p { fill: #2a78d2; }
+.series .b { stroke: #d0342c; }
+.series .s { stroke: #2e9e5b; stroke-dasharray: 3 3; }
+@media (max-width: 40rem) { .series text { font-size: 15px; } }
+"""
 
 
 def save_series(
@@ -55,13 +61,8 @@ def save_series(
             f"{path} has no extension that says how to save it.", f"Use {', '.join(_FORMATS)}."
         )
     data = write(series, marks, is_log)
-    try:
-        with replacing(target) as file:
-            file.write(data)
-    except OSError as error:
-        raise UserError(f"{path} can't be written: {error.strerror or error}.") from None
-    except ValueError as error:
-        raise UserError(f'"{path}" is not a path: {error}.') from None
+    with written(path), replacing(target) as file:
+        file.write(data)
     return target
 
 
@@ -76,7 +77,11 @@ def _csv(series: Mapping[str, Points], marks: Sequence[Mark], is_log: bool) -> b
 
 
 def svg_text(
-    series: Mapping[str, Points], marks: Sequence[Mark] = (), *, is_log: bool = False
+    series: Mapping[str, Points],
+    marks: Sequence[Mark] = (),
+    *,
+    is_log: bool = False,
+    is_inline: bool = False,
 ) -> str:
     """A picture of series, one below the other, in the colours of the page around it.
 
@@ -84,13 +89,16 @@ def svg_text(
         series: name -> numbers, none of them empty.
         marks: runs to mark.
         is_log: whether the axis is logarithmic.
+        is_inline: it becomes a part of a page that has `STYLE` already.
     """
-    height = _HEIGHT * len(series)
+    height, title = _HEIGHT * len(series), _safe(", ".join(series))
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{_WIDTH}" height="{height}" '
-        f'viewBox="0 0 {_WIDTH} {height}"><title>{_safe(", ".join(series))}</title>'
-        f"<style>{_STYLE}</style>"
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="series" role="img" width="{_WIDTH}" '
+        f'height="{height}" viewBox="0 0 {_WIDTH} {height}" aria-label="{title}">'
     ]
+    if not is_inline:
+        own = ".series { background: Canvas; }"
+        parts.append(f"<title>{title}</title><style>{STYLE}{own}</style>")
     for at, (name, points) in enumerate(series.items()):
         first, last = int(points.runs.min()), int(points.runs.max())
         frame = framed(points.values, first, last, is_log=is_log)
@@ -162,7 +170,7 @@ def _thinned(values: Array) -> Array:
 
 
 def _safe(text: str) -> str:
-    return escape(printable(text).encode("utf-8", "replace").decode(), quote=False)
+    return escape(printable(text).encode("utf-8", "replace").decode())
 
 
 def _svg(series: Mapping[str, Points], marks: Sequence[Mark], is_log: bool) -> bytes:

@@ -28,6 +28,7 @@ from tfdbg_cli.common.documents import (
     line,
 )
 from tfdbg_cli.common.errors import UserError, did_you_mean
+from tfdbg_cli.common.printable import cut
 from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.series.event_files import write_events
 from tfdbg_cli.dumps.series.points import CAPACITY, Points, Series
@@ -102,23 +103,13 @@ def _track(context: Context, arguments: argparse.Namespace) -> Result:
         compile(template.code, "<expression>", "eval")
     except (SyntaxError, ValueError) as error:
         raise UserError(f'"{text}" is not a Python expression: {error}.') from None
-    name = getattr(arguments, "as") or _short(text)
+    name = getattr(arguments, "as") or cut(text.replace("`", ""), _LONGEST_NAME)
     if name in context.tracks and not context.tracks[name].expression:
         raise UserError(
             f"{name} is followed already, without being asked for.", "--as gives another name."
         )
     context.tracks.follow(name, text)
     return Toast(f"{name} is followed from the next run on; plot {quoted(name)} shows it.")
-
-
-def _short(text: str) -> str:
-    text = text.replace("`", "")
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
-
-
-def _cut(expression: str) -> str:
-    """As much of an expression as a row has room for: norms are over many tensors."""
-    return expression if len(expression) <= _LONGEST else f"{expression[: _LONGEST - 1]}…"
 
 
 def _follow_loss(tracks: Tracks) -> Toast:
@@ -223,7 +214,8 @@ def _row(series: Series, width: int) -> Line:
     parts += [*spark_spans(blocks), Span(" " * (_SPARK - len(blocks) + 2))]
     parts += [Span(number_text(last), number_role(last)), Span(f" at run {points.runs[-1]}")]
     if series.expression and series.expression.replace("`", "") != series.name:
-        parts.append(Span(f"  {_cut(series.expression)}", "dim"))
+        # Norms are over many tensors.
+        parts.append(Span(f"  {cut(series.expression, _LONGEST)}", "dim"))
     return Line(parts)
 
 

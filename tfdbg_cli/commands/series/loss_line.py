@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable, Mapping
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
 from tfdbg_cli.tensors.sparkline import INF, NAN, sparkline
 
-__all__ = ["loss_lines", "number_text", "spark_spans"]
+__all__ = ["loss_lines", "marked_spans", "number_text", "spark_spans"]
 
 # Blocks of the line, and the columns from which on it has words about the run before a bad one.
 _LEAST, _MOST, _WIDE = 8, 60, 72
@@ -25,16 +27,22 @@ def number_role(value: float) -> str:
     return "nan" if math.isnan(value) else "inf" if math.isinf(value) else ""
 
 
-def spark_spans(text: str) -> list[Span]:
+def spark_spans(text: Iterable[str]) -> list[Span]:
     """A sparkline as spans, in which what is bad stands out."""
-    spans: list[Span] = []
-    for mark in text:
-        role = {NAN: "nan", INF: "inf"}.get(mark, "number")
-        if spans and spans[-1].role == role:
-            spans[-1] = Span(spans[-1].text + mark, role)
-        else:
-            spans.append(Span(mark, role))
-    return spans
+    return marked_spans(text, {}, "number")
+
+
+def marked_spans(marks: Iterable[str], roles: Mapping[str, str], other: str = "") -> list[Span]:
+    """Characters as spans, by their roles; what is bad stands out.
+
+    Args:
+        marks: the characters.
+        roles: of some of them.
+        other: the role of all others.
+    """
+    roles = {NAN: "nan", INF: "inf", **roles}
+    groups = itertools.groupby(marks, lambda mark: roles.get(mark, other))
+    return [Span("".join(group), role) for role, group in groups]
 
 
 def loss_lines(tracks: Tracks | None, whose: str = "", width: int = 80) -> list[Line]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tfdbg_cli.commands.series.loss_line import number_role, number_text
+from tfdbg_cli.commands.series.loss_line import marked_spans, number_role, number_text
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Cell, Document, Line, Link, Span, TextDocument, line
@@ -157,7 +157,7 @@ class PlotDocument(Document):
                     marks[column] = NAN
                 elif np.isinf(value) and marks[column] != NAN:
                     marks[column] = INF
-            lines.append(Line([Span(" " * pad + " ╷", "dim"), *_marked(marks)]))
+            lines.append(Line([Span(" " * pad + " ╷", "dim"), *marked_spans(marks, {})]))
         for label, row in zip(labels, rows, strict=True):
             axis = " ┤" if label else " │"
             lines.append(line((f"{label:>{pad}}{axis}", "dim"), (row, "number")))
@@ -171,7 +171,7 @@ class PlotDocument(Document):
                 axis[at] = _BAD if mark.is_bad else _STOP
         pad = self._left - 2
         return [
-            Line([Span(" " * pad + " └", "dim"), *_marked(axis)]),
+            Line([Span(" " * pad + " └", "dim"), *marked_spans(axis, {_STOP: "info", "─": "dim"})]),
             line((" " * self._left + ticks(self._frame, self._width), "dim")),
         ]
 
@@ -181,18 +181,6 @@ def between(points: Points, runs: tuple[int, int]) -> Points:
     order = np.argsort(points.runs, kind="stable")
     inside = order[(points.runs[order] >= runs[0]) & (points.runs[order] <= runs[1])]
     return Points(*(each[inside] for each in points))
-
-
-def _marked(marks: Sequence[str]) -> list[Span]:
-    roles = {NAN: "nan", INF: "inf", _STOP: "info", "─": "dim"}
-    spans: list[Span] = []
-    for mark in marks:
-        role = roles.get(mark, "")
-        if spans and spans[-1].role == role:
-            spans[-1] = Span(spans[-1].text + mark, role)
-        else:
-            spans.append(Span(mark, role))
-    return spans
 
 
 def _telling(values: Any) -> int:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import IO
 
 from tfdbg_cli.common.arrays import np
@@ -22,7 +22,7 @@ from tfdbg_cli.common.documents import (
 )
 from tfdbg_cli.common.documents import write_text as write_lines
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.files import replacing
+from tfdbg_cli.common.files import replacing, written
 
 __all__ = ["append_document", "pipe_document", "write_document", "write_file"]
 
@@ -39,7 +39,7 @@ def write_document(document: Document, path: str) -> int:
     Raises:
         UserError: the file can't be written.
     """
-    with _told(path), replacing(os.path.expanduser(path)) as file:
+    with written(path), replacing(os.path.expanduser(path)) as file:
         return write_lines(document, lambda text: file.write(text.encode("utf-8", "replace")))
     raise AssertionError
 
@@ -54,21 +54,10 @@ def write_file(make: Callable[[], bytes], path: str) -> int:
         UserError: the file can't be written.
     """
     made = make()
-    with _told(path), replacing(os.path.expanduser(path)) as file:
+    with written(path), replacing(os.path.expanduser(path)) as file:
         file.write(made)
         return len(made)
     raise AssertionError
-
-
-@contextlib.contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Say what is wrong with a path in the words of the user."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"{path} can't be written: {error.strerror or error}.") from None
-    except ValueError as error:  # a NUL, or what no file name can be
-        raise UserError(f'"{path}" is not a path: {error}.') from None
 
 
 def append_document(document: Document, path: str) -> int:
@@ -81,7 +70,7 @@ def append_document(document: Document, path: str) -> int:
         UserError: the file can't be written; what was appended before stays.
     """
     with (
-        _told(path),
+        written(path),
         open(os.path.expanduser(path), "a", encoding="utf-8", errors="replace") as file,
     ):
         return write_lines(document, file.write)

@@ -11,7 +11,7 @@ from tfdbg_cli.commands.context import STEPPER_MODES, Context, compile_regex
 from tfdbg_cli.commands.list_command import exclude_argument, filter_argument
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Candidate, Leave, Toast
-from tfdbg_cli.commands.run.control import ExitChoice
+from tfdbg_cli.commands.run.choices import ExitChoice
 from tfdbg_cli.commands.stepper.screens import (
     list_document,
     moved_document,

@@ -15,6 +15,7 @@ from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
 from tfdbg_cli.common.interpreter.program_signals import PassedOn
 from tfdbg_cli.common.interpreter.unwarned import unwarned
+from tfdbg_cli.common.printable import cut
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
 
 __all__ = ["RESERVED", "check_name", "evaluate", "select"]
@@ -198,7 +199,7 @@ def _evaluate(
         # Python gives no place for what is missing at the end.
         place = template.place(error.offset - 1) - len(head) if error.offset else len(text)
         rest = text[max(place, 0) :].strip() if error.lineno == 1 else ""
-        where = f'at "{_shortened(rest)}"' if rest else "at its end"
+        where = f'at "{cut(rest, 40)}"' if rest else "at its end"
         message = template.in_words_of_user(error.msg)
         raise UserError(f"{failed}: SyntaxError: {message}, {where}.") from error
     except NameError as error:
@@ -214,10 +215,6 @@ def _current_tensor(context: Context, execution: int | None) -> Any:
     name, number = context.here("A tensor for _")
     (reference,) = parse_template(f"`{name}`").references.values()
     return reference_value(context, reference, number if execution is None else execution)
-
-
-def _shortened(text: str, limit: int = 40) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _name_hint(name: str, namespace: Mapping[str, Any], own: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import (
     NODE_ARGUMENTS,
     ListCommand,
+    by_key,
     exclude_argument,
     filter_argument,
     pattern_argument,
@@ -34,7 +35,7 @@ from tfdbg_cli.commands.tensors.unlisted import has_unlisted, without_unlisted
 from tfdbg_cli.commands.wrapping import columns_of, wrapped
 from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
-from tfdbg_cli.dumps.dump import Datum, Dump, bound, is_only_nonfinite
+from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.filters.origins import left_out
 
 __all__ = ["COMMANDS", "LIST_TENSORS", "passing"]
@@ -121,15 +122,7 @@ def passing(context: Context, arguments: argparse.Namespace) -> _Selection:
         seen = list(named())
     if predicate is None:
         return _Selection(seen, hidden, failures)
-    asked = dump.maybe_nonfinite(seen) if is_only_nonfinite(predicate) else seen
-    predicate = bound(predicate, dump)
-    found: list[Datum] = []
-    for datum in asked:
-        try:
-            if predicate(datum, dump.value(datum)):
-                found.append(datum)
-        except Exception as error:
-            failed(datum, error)
+    found = [*dump.iter_find(predicate, on_error=failed, among=seen)]
     return _Selection(found, hidden, failures)
 
 
@@ -154,10 +147,7 @@ def _sort(facts: TensorFacts, found: Sequence[Datum], name: str, reverse: bool) 
     if name == "time":
         return found[::-1] if reverse else found
     read = column(name).key
-    keys = [(read(facts, datum), datum) for datum in found]
-    known = [pair for pair in keys if pair[0] is not None]
-    known.sort(key=lambda pair: pair[0], reverse=reverse)
-    return [datum for _, datum in known] + [datum for key, datum in keys if key is None]
+    return by_key(found, lambda datum: read(facts, datum), reverse)
 
 
 def _written(arguments: argparse.Namespace) -> ListCommand:

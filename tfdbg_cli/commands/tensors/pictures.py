@@ -122,17 +122,6 @@ class ValueDocument(ChainDocument):
         self._views = views
         self.turns = frozenset({"picture"}) if views.can_be_drawn else frozenset()
 
-    def resized(self, width: int) -> Document:
-        """The chain of the resized parts."""
-        parts = [part.resized(width) for part in self.parts]
-        if all(new is old for new, old in zip(parts, self.parts, strict=True)):
-            return self
-        made = ValueDocument(parts, self.menu, self._views)
-        made.title, made.title_role = self.title, self.title_role
-        made.initial_line, made.initial_search = self.initial_line, self.initial_search
-        made.steps, made.printed = self.steps, self.printed
-        return made
-
     def turned(self, way: str, indices: Sequence[int] | None = None) -> OtherView:
         """As a picture."""
         at = None if indices is None else tuple(indices)

@@ -14,6 +14,7 @@ from typing import Any, Self
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump, InconvertibleTensorProto, RunInfo
+from tfdbg_cli.dumps.elements import free_name
 from tfdbg_cli.dumps.feeds import as_tensor, is_text
 from tfdbg_cli.dumps.files import Chunk, make_folder, write_error, write_file
 from tfdbg_cli.dumps.finite import count_bad
@@ -242,10 +243,7 @@ class RunFolderWriter:
         return is_stored
 
     def _unique(self, key: str) -> str:
-        found, number = key, 0
-        while found in self._keys:
-            number += 1
-            found = f"{key}#{number}"
+        found = free_name(key, self._keys, "#")
         self._keys.add(found)
         return found
 

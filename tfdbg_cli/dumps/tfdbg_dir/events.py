@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tfdbg_cli.common.errors import DumpError
@@ -16,6 +17,9 @@ from tfdbg_cli.dumps.proto.tensor_proto import TensorProto
 from tfdbg_cli.dumps.run_folder.json_fields import Fields, fail, parse_json
 
 __all__ = [
+    "METADATA",
+    "NODE_NAME",
+    "TENSOR",
     "CoreMetadata",
     "Event",
     "extract_core_metadata_from_event_proto",
@@ -24,11 +28,14 @@ __all__ = [
     "load_tensor_from_event_file",
     "message_event",
     "read_event",
+    "summary_fields",
     "tensor_event",
 ]
 
 _WALL_TIME, _GRAPH_DEF, _SUMMARY, _LOG_MESSAGE = 1, 4, 5, 6
-_TAG, _NODE_NAME, _TENSOR, _METADATA = 1, 7, 8, 9
+_TAG = 1
+#: What a value of a summary has: the numbers of `summary_fields`.
+NODE_NAME, TENSOR, METADATA = 7, 8, 9
 
 
 class CoreMetadata(NamedTuple):
@@ -49,6 +56,16 @@ class CoreMetadata(NamedTuple):
     input_names: list[str]
     output_names: list[str]
     target_nodes: list[str]
+
+
+def summary_fields(data: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """The numbers, beginnings and ends of what the first value of a summary has."""
+    for number, kind, a, b in wire.fields(data, start, end):
+        if number == 1 and kind == wire.LENGTH:
+            for inner, inner_kind, first, last in wire.fields(data, a, b):
+                if inner_kind == wire.LENGTH:
+                    yield inner, first, last
+            return
 
 
 class Event:
@@ -91,19 +108,13 @@ class Event:
                         self.message = wire.text(data, start, end)
 
     def _read_summary(self, data: memoryview, start: int, end: int) -> None:
-        for number, kind, a, b in wire.fields(data, start, end):
-            if number != 1 or kind != wire.LENGTH:
-                continue
-            for inner, inner_kind, first, last in wire.fields(data, a, b):
-                if inner_kind != wire.LENGTH:
-                    continue
-                if inner == _TENSOR:
-                    self.tensor = TensorProto(data, first, last)
-                elif inner == _NODE_NAME:
-                    self.watch_key = wire.text(data, first, last)
-                elif inner == _METADATA:
-                    self._metadata = bytes(data[first:last])
-            return
+        for number, first, last in summary_fields(data, start, end):
+            if number == TENSOR:
+                self.tensor = TensorProto(data, first, last)
+            elif number == NODE_NAME:
+                self.watch_key = wire.text(data, first, last)
+            elif number == METADATA:
+                self._metadata = bytes(data[first:last])
 
     @property
     def device_name(self) -> str:
@@ -239,9 +250,9 @@ def tensor_event(
     plugin = wire.put_text(1, "debugger") + wire.put_text(2, content)
     value: list[Chunk] = [
         wire.put_text(_TAG, node_name),
-        wire.put_text(_NODE_NAME, f"{node_name}:{output_slot}:{debug_op}"),
-        *wire.put_message(_TENSOR, tensor),
-        wire.put_bytes(_METADATA, wire.put_bytes(1, plugin)),
+        wire.put_text(NODE_NAME, f"{node_name}:{output_slot}:{debug_op}"),
+        *wire.put_message(TENSOR, tensor),
+        wire.put_bytes(METADATA, wire.put_bytes(1, plugin)),
     ]
     summary = wire.put_message(1, value)
     return [wire.put_double(_WALL_TIME, timestamp), *wire.put_message(_SUMMARY, summary)]

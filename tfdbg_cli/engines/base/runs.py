@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tfdbg_cli.dumps.dump import CannotRedo, Dump, NewValues, Predicate, RunError, RunInfo
+from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump, NewValues, Predicate, RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.tracks import Tracks
 
@@ -56,6 +57,28 @@ class Watch:
     exclude: str = ""
     predicate: Predicate | None = field(default=None, compare=False)
     limit: int | None = field(default=None, compare=False)
+
+    def excludes(self, node_name: str) -> bool:
+        """Whether a node doesn't count for the filter."""
+        return bool(self.exclude) and re.search(self.exclude, node_name) is not None
+
+    def passes(
+        self,
+        dump: Dump,
+        among: Iterable[Datum] | None = None,
+        on_error: Callable[[Datum, Exception], None] | None = None,
+    ) -> bool:
+        """Whether a tensor of a run passes the filter.
+
+        Args:
+            dump: of the run.
+            among: only these tensors; ``None``: all but views.
+            on_error: as for `Dump.find`.
+        """
+        assert self.predicate is not None
+        exclude = re.compile(self.exclude) if self.exclude else None
+        found = dump.iter_find(self.predicate, exclude=exclude, on_error=on_error, among=among)
+        return next(found, None) is not None
 
 
 @dataclass

@@ -117,12 +117,18 @@ def calls_back(equation: Any) -> bool:
     """Whether an equation calls functions of the program's, or prints."""
     if "callback" in equation.primitive.name or equation.primitive.name == "debug_print":
         return True
+    return any(calls_back(each) for jaxpr in inner_jaxprs(equation) for each in jaxpr.eqns)
+
+
+def inner_jaxprs(equation: Any) -> list[Any]:
+    """The jaxprs among the parameters of an equation."""
+    found = []
     for value in equation.params.values():
         for each in value if isinstance(value, tuple | list) else (value,):
             jaxpr = getattr(each, "jaxpr", each)
-            if any(map(calls_back, getattr(jaxpr, "eqns", ()))):
-                return True
-    return False
+            if hasattr(jaxpr, "eqns"):
+                found.append(jaxpr)
+    return found
 
 
 def callback_results(patches: PatchSet, see: Callable[[Any, Any], None]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from tfdbg_cli.engines.kit.stacks import USER, kind_of, variables
 
-__all__ = ["argument_names", "call_site", "name_in", "named_parts", "user_frame"]
+__all__ = ["argument_names", "call_site", "leaves", "name_in", "named_parts", "user_frame"]
 
 T = TypeVar("T")
 
@@ -90,6 +90,17 @@ def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
     if known is None:
         known = _signatures[plain] = inspect.signature(function)
     return known
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """What is in nested lists, tuples and mappings, in their order."""
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        yield value
+        return
+    for each in value:
+        yield from leaves(each)
 
 
 def named_parts(

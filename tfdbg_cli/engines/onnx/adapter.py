@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -317,10 +316,8 @@ class OnnxAdapter(SessionAdapter):
 
     def _is_clean(self, outputs: Mapping[str, Any], watch: Watch) -> bool:
         """Whether no output that counts is bad."""
-        skip = re.compile(watch.exclude) if watch.exclude else None
         return all(
-            is_finite(value) or (skip is not None and skip.search(self._node(name)) is not None)
-            for name, value in outputs.items()
+            is_finite(value) or watch.excludes(self._node(name)) for name, value in outputs.items()
         )
 
     def _node(self, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,8 +34,12 @@ class straight:
 
 def plain_run(session: Any, names: Any, feeds: Any, options: Any = None) -> Any:
     """``session.run``, past the doors."""
+    return _past(session.run, names, feeds, options)
+
+
+def _past(run: Callable[..., Any], *arguments: Any) -> Any:
     with straight():
-        return session.run(names, feeds, options)
+        return run(*arguments)
 
 
 def _wrapper(session: Any) -> Any:
@@ -55,11 +60,7 @@ def _run(original: Callable[..., Any]) -> Callable[..., Any]:
         wrapper = _wrapper(self)
         if wrapper is None:
             return original(self, output_names, input_feed, run_options)
-
-        def plain() -> Any:
-            with straight():
-                return original(self, output_names, input_feed, run_options)
-
+        plain = functools.partial(_past, original, self, output_names, input_feed, run_options)
         names = _names(self, output_names)
         request = Request(names, input_feed, run_options, plain, gives_arrays=True)
         return wrapper.run(request.names, input_feed, request)
@@ -74,11 +75,9 @@ def _run_with_ort_values(original: Callable[..., Any]) -> Callable[..., Any]:
         wrapper = _wrapper(self)
         if wrapper is None:
             return original(self, output_names, input_dict_ort_values, run_options)
-
-        def plain() -> Any:
-            with straight():
-                return original(self, output_names, input_dict_ort_values, run_options)
-
+        plain = functools.partial(
+            _past, original, self, output_names, input_dict_ort_values, run_options
+        )
         request = Request(_names(self, output_names), input_dict_ort_values, run_options, plain)
         return wrapper.run(request.names, input_dict_ort_values, request)
 
@@ -99,10 +98,7 @@ def _run_with_ortvaluevector(original: Callable[..., Any]) -> Callable[..., Any]
         wrapper = _wrapper(self)
         if wrapper is None:
             return original(self, *arguments)
-
-        def plain() -> Any:
-            with straight():
-                return original(self, *arguments)
+        plain = functools.partial(_past, original, self, *arguments)
 
         def outputs(_: Any) -> Mapping[str, Any]:
             return named_values(fetch_names, fetches)
@@ -120,11 +116,7 @@ def _run_with_iobinding(original: Callable[..., Any]) -> Callable[..., Any]:
         wrapper = _wrapper(self)
         if wrapper is None:
             return original(self, iobinding, run_options)
-
-        def plain() -> Any:
-            with straight():
-                return original(self, iobinding, run_options)
-
+        plain = functools.partial(_past, original, self, iobinding, run_options)
         request = bound_request(iobinding, run_options, plain)
         if not request.names:
             return plain()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.dumps.elements import free_name
 from tfdbg_cli.dumps.graph import CARRY, COLLECTED, parse_tensor_name
 from tfdbg_cli.engines.onnx.values import ELEMENTS, bits_of
 
@@ -163,12 +164,7 @@ class Model:
         """A name that nothing has yet: the own one if it can be, the scope's if not."""
         if name not in self._taken:
             return name
-        name = f"{scope}/{name}" if scope else name
-        found, count = name, 0
-        while found in self._taken:
-            count += 1
-            found = f"{name}_{count}"
-        return found
+        return free_name(f"{scope}/{name}" if scope else name, self._taken)
 
     def _take(self, name: str, scope: str) -> str:
         """The node of what comes from outside: ``x`` for the tensor ``x`` or ``x:0``."""

@@ -12,6 +12,7 @@ import onnxruntime
 from tfdbg_cli.dumps.dump import CannotRedo, Redo
 from tfdbg_cli.engines.onnx.install import plain_run
 from tfdbg_cli.engines.onnx.model import Model, ModelNode
+from tfdbg_cli.engines.onnx.stepping.nodes import model_of
 
 __all__ = ["redo_of"]
 
@@ -56,18 +57,8 @@ def redo_of(model: Model) -> Redo:
 
 def _session(model: Model, node: ModelNode, values: Mapping[str, Any]) -> Any:
     kind = onnx.helper.np_dtype_to_tensor_dtype
-    graph = onnx.helper.make_graph(
-        [node.proto],
-        "node",
-        [
-            onnx.helper.make_tensor_value_info(name, kind(each.dtype), [None] * each.ndim)
-            for name, each in values.items()
-        ],
-        [onnx.ValueInfoProto(name=name) for name in node.outputs.values()],
-    )
-    made = onnx.helper.make_model(
-        graph, opset_imports=model.proto.opset_import, ir_version=model.proto.ir_version
-    )
+    inputs = {name: kind(each.dtype) for name, each in values.items()}
+    made = model_of(model, "node", [node.proto], inputs, node.outputs.values())
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -5,8 +5,12 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from tfdbg_cli.engines.torch.private import (
+from tfdbg_cli.engines.torch.around.private import (
     COMPILER_FLAGS,
+    put_compiler_flag,
+    put_compiler_flags,
+)
+from tfdbg_cli.engines.torch.private import (
     default_device_mode,
     dispatch_mode_at,
     function_mode_at,
@@ -18,8 +22,6 @@ from tfdbg_cli.engines.torch.private import (
     pop_function_mode,
     push_dispatch_mode,
     push_function_mode,
-    put_compiler_flag,
-    put_compiler_flags,
 )
 
 __all__ = [

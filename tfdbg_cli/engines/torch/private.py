@@ -17,8 +17,8 @@ import operator
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import CodeType, FunctionType
-from typing import Any, NamedTuple
+from types import CodeType
+from typing import Any
 
 import torch
 
@@ -77,7 +77,8 @@ function_mode_count: Callable[[], int] = NAMES.require("torch._C:_len_torch_func
 function_mode_at: Callable[[int], Any] = NAMES.require("torch._C:_get_function_stack_at")
 pop_function_mode: Callable[[], Any] = NAMES.require("torch._C:_pop_torch_function_stack")
 push_function_mode: Callable[[Any], None] = NAMES.require("torch._C:_push_on_torch_function_stack")
-_python_dispatch: Any = NAMES.require("torch.utils:_python_dispatch")
+#: The module in which the compiler's answers about modes are.
+python_dispatch: Any = NAMES.require("torch.utils:_python_dispatch")
 _TorchDispatchMode: Any = NAMES.require("torch.utils:_python_dispatch.TorchDispatchMode")
 #: Whether a tensor stands for zeros that nobody has written.
 is_zero: Callable[[torch.Tensor], bool] = NAMES.require("torch:Tensor._is_zerotensor")
@@ -323,59 +324,6 @@ def default_device_mode() -> Any:
     return getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)
 
 
-class CompilerFlag(NamedTuple):
-    """What PyTorch's compiler asks: whether modes are on, and of which kind.
-
-    Attributes:
-        name: of the answer.
-        kept: in which attribute a mode that is on keeps the answer before it.
-        counts: whether a mode is of this kind.
-    """
-
-    name: str
-    kept: str
-    counts: Callable[[Any], bool]
-
-
-_WITHOUT_IGNORE = "_is_in_any_mode_without_ignore_compile_internals"
-
-#: Those that this version has.
-COMPILER_FLAGS = [
-    flag
-    for flag in (
-        CompilerFlag("_is_in_torch_dispatch_mode", "old_dispatch_mode_flags", lambda mode: True),
-        CompilerFlag(
-            "_is_in_non_infra_torch_dispatch_mode",
-            "old_non_infra_dispatch_mode_flags",
-            lambda mode: not getattr(mode, "is_infra_mode", bool)(),
-        ),
-        CompilerFlag(
-            _WITHOUT_IGNORE,
-            "old_without_ignore_compile_internals_dispatch_mode_flags",
-            lambda mode: not getattr(mode, "ignore_compile_internals", bool)(),
-        ),
-    )
-    if hasattr(_python_dispatch, flag.name)
-]
-_put_ignore: Callable[[bool], None] = getattr(
-    _python_dispatch, "set_is_in_mode_without_ignore_compile_internals", lambda value: None
-)
-
-
-def put_compiler_flag(flag: CompilerFlag, value: bool) -> None:
-    """Give the compiler another answer."""
-    setattr(_python_dispatch, flag.name, value)
-    if flag.name == _WITHOUT_IGNORE:
-        _put_ignore(value)
-
-
-def put_compiler_flags(values: dict[str, bool]) -> None:
-    """Give the compiler other answers, by their names; all of them."""
-    vars(_python_dispatch).update(values)
-    if _WITHOUT_IGNORE in values:
-        _put_ignore(values[_WITHOUT_IGNORE])
-
-
 @functools.cache
 def no_modes() -> list[Any]:
     """What turns off the transforms of `torch.func` and dispatch modes, as far as it is there."""
@@ -384,7 +332,7 @@ def no_modes() -> list[Any]:
         from torch._functorch import pyfunctorch
 
         found.append(getattr(pyfunctorch, "temporarily_clear_interpreter_stack", None))
-    found.append(getattr(_python_dispatch, "_disable_current_modes", None))
+    found.append(getattr(python_dispatch, "_disable_current_modes", None))
     return [each for each in found if each is not None]
 
 
@@ -401,10 +349,6 @@ add_helpers(
     )
 )
 
-# The compiler.
-
-#: The compiler's module that decides which code runs compiled; it comes with its first use.
-COMPILER = "torch._dynamo.eval_frame"
 #: Files of functions and methods of the API: what is called is what the program has called.
 API_FILES = frozenset(
     os.path.join(torch.__path__[0], *parts)
@@ -417,61 +361,6 @@ API_FILES = frozenset(
         ("special", "__init__.py"),
     )
 )
-#: Where PyTorch is, and its compilers within.
-PYTORCH = torch.__path__[0]
-COMPILERS = tuple(
-    os.path.join(PYTORCH, name, "") for name in ("_dynamo", "_functorch", "_inductor")
-)
-_frames: Any = _C._dynamo.eval_frame
-
-
-def keep_out(function: Callable[..., Any]) -> None:
-    """Let the compiler skip the frame of a function; what that calls is compiled as ever.
-
-    Where it can't be told, it compiles that frame as well.
-    """
-    assert isinstance(function, FunctionType)
-    keep_out_code(function.__code__)
-
-
-def keep_out_code(code: CodeType) -> None:
-    """As `keep_out`, of any function that has this code."""
-    skip = getattr(_frames, "skip_code", None)  # in older versions
-    if skip is not None:
-        skip(code)
-    elif hasattr(_frames, "_FrameExecStrategy"):
-        action = _frames._FrameAction
-        strategy = _frames._FrameExecStrategy(action.SKIP, action.DEFAULT)
-        _frames.set_code_exec_strategy(code, strategy)
-
-
-def know_call(old: Any, new: Any) -> None:
-    """Tell the compiler that ``Module.__call__`` is replaced.
-
-    It goes straight to ``forward`` where it knows ``__call__``.
-    """
-    for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
-        module: Any = sys.modules.get(name)
-        if getattr(module, "unpatched_nn_module_call", None) is old:
-            module.unpatched_nn_module_call = new
-
-
-def stance() -> Any:
-    """What the compiler is asked to do, once it is imported; ``None``: before PyTorch 2.6."""
-    return getattr(sys.modules[COMPILER], "_stance", None)
-
-
-def put_stance(wanted: Any) -> None:
-    """Ask it for something else."""
-    compiler: Any = sys.modules[COMPILER]
-    compiler._stance = wanted
-
-
-def put_compiler_callback(function: Callable[[Any], Any]) -> None:
-    """What it uses as `set_callback`, where it has no stance."""
-    compiler: Any = sys.modules[COMPILER]
-    compiler.set_eval_frame = function
-
 
 # What is asked of tensors, modules and the process, one at a time.
 

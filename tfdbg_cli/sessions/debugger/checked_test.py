@@ -8,7 +8,7 @@ from typing import Any
 
 from tfdbg_cli.commands.context import Context, compile_regex
 from tfdbg_cli.commands.report.finding import Finding
-from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
 from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.sessions.debugger.gate import Gate, GateOptions
 

@@ -15,7 +15,7 @@ from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import CommandRegistry
 from tfdbg_cli.commands.reply import Leave
-from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History, default_history_path
 from tfdbg_cli.common.errors import UserError, one_line
@@ -24,6 +24,7 @@ from tfdbg_cli.common.interpreter.program_signals import pass_on, with_program_s
 from tfdbg_cli.common.settings import Settings, default_config_path
 from tfdbg_cli.common.streams import Streams, tell, tell_failure
 from tfdbg_cli.common.temporary import sweep
+from tfdbg_cli.dumps.dump import Dump, RunInfo
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines import registry  # noqa: F401 (it makes their settings known)
 from tfdbg_cli.engines.base import Adapter, MeetsRanks
@@ -318,6 +319,35 @@ class Debugger:
             f"{gap}. The same command goes on."
         )
         return True
+
+    def context(
+        self,
+        mode: str,
+        info: RunInfo | None = None,
+        dump: Dump | None = None,
+        *,
+        commands: CommandRegistry | None = None,
+        **more: Any,
+    ) -> Context:
+        """A stop as its commands see it.
+
+        Args:
+            mode: the kind of stop.
+            info: of its run.
+            dump: of its run.
+            commands: default: all.
+            more: further attributes of the `Context`.
+        """
+        return Context(
+            mode,
+            commands or self.registry,
+            self.filters,
+            self.settings,
+            info or RunInfo(),
+            dump,
+            names=self.names,
+            **more,
+        )
 
     def stop(self, context: Context, *, title: str, title_role: str, initial_command: str) -> Any:
         """Give control to the user.

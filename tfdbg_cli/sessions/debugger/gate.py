@@ -12,7 +12,7 @@ from typing import Any
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.report.check_formats import CHECK_FORMATS, CheckResult
 from tfdbg_cli.commands.report.finding import Finding, find_in
-from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell

@@ -60,14 +60,7 @@ class LastRun:
         """The program has ended with an error that nobody caught: look at what there is."""
         debugger, context = self._debugger, self._context
         if context is None:
-            context = Context(
-                "post-mortem",
-                debugger.registry,
-                debugger.filters,
-                debugger.settings,
-                names=debugger.names,
-                tracks=debugger.tracks,
-            )
+            context = debugger.context("post-mortem", tracks=debugger.tracks)
         elif context.dump is not None and (kept := debugger.store.retain(context.dump)):
             debugger.note(kept)
         context.extra["uncaught"] = error

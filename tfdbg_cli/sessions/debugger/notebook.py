@@ -8,7 +8,8 @@ from typing import Any
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.reply import Leave, Toast
-from tfdbg_cli.commands.run.control import ExitChoice, RunChoice, describe_run
+from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.stepper.moves import StepperExit
 from tfdbg_cli.common.settings import Settings
@@ -59,7 +60,7 @@ class NotebookDebugger(Debugger):
         self.is_in_cell = False
         self.last_stop = ""
         self.service = self._service(
-            Context("run-start", self.registry, self.filters, self.settings, names=self.names),
+            self.context("run-start"),
             title="tfdbg",
             title_role="start",
             initial_command="run_info",

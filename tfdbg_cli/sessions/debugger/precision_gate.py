@@ -13,10 +13,10 @@ from tfdbg_cli.commands.list_command import ListCommand
 from tfdbg_cli.commands.precision.command import BAR, summary, targets_of
 from tfdbg_cli.commands.precision.keeping import kept_lines, write_kept
 from tfdbg_cli.commands.precision.table import precision_table, record
-from tfdbg_cli.commands.run.control import RunChoice
+from tfdbg_cli.commands.run.choices import RunChoice
 from tfdbg_cli.common.documents import Document
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.files import replacing
+from tfdbg_cli.common.files import replacing, written
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.traits import EngineTraits, traits_of
 from tfdbg_cli.filters.registry import FilterRegistry
@@ -136,11 +136,8 @@ class PrecisionGate:
         tell(f"precision: {self._study.runs} run(s) measured{wrote}.", "\n".join([*lines, ""]))
 
     def _write(self, rows: Document) -> None:
-        try:
-            with replacing(self._output) as file:
-                file.write("\n".join([*_texts(rows), ""]).encode())
-        except OSError as error:
-            raise UserError(f"{self._output} can't be written: {error.strerror}.") from None
+        with written(self._output), replacing(self._output) as file:
+            file.write("\n".join([*_texts(rows), ""]).encode())
 
 
 def _texts(document: Document) -> list[str]:

@@ -6,7 +6,6 @@ import os
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.report.report import write_report
-from tfdbg_cli.commands.shell.parsing import tokenize
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell
@@ -58,6 +57,5 @@ class Reports:
 
 def _excluded(context: Context, command: str) -> str:
     """The regex of ``-fenn`` in the command of a first screen; empty: it has none."""
-    words = tokenize(command)
-    parsed = context.registry.get(words[0].text, context.mode).parse(words[1:])
+    _, parsed = context.registry.parsed(command, context.mode)
     return getattr(parsed, "filter_exclude_node_names", None) or ""

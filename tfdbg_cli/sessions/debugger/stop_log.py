@@ -11,7 +11,6 @@ from typing import Any
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.json_lines import head
 from tfdbg_cli.commands.report.finding import find_in
-from tfdbg_cli.commands.shell.parsing import tokenize
 from tfdbg_cli.common.caught import caught
 from tfdbg_cli.common.errors import UserError, message_of, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
@@ -98,8 +97,7 @@ def stop_record(context: Context, title: str, first_command: str, dump: str) -> 
         place = {"file": error.file, "line": error.line} if error.line else None
         said = {"type": error.type_name, "message": error.message, "op": error.op_name}
         return {**found, "stop": "error", "dump": dump, "line": place, "error": said}
-    words = tokenize(first_command)
-    parsed = context.registry.get(words[0].text, context.mode).parse(words[1:])
+    _, parsed = context.registry.parsed(first_command, context.mode)
     filter_name = getattr(parsed, "tensor_filter", None) or ""
     try:
         predicates = {filter_name: context.filters.predicate(filter_name)}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from tfdbg_cli.commands.run.control import ALL_RUNS, RunChoice
+from tfdbg_cli.commands.run.choices import ALL_RUNS, RunChoice
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell

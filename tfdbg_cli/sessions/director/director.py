@@ -8,7 +8,8 @@ import threading
 from collections.abc import Callable
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.run.control import RunChoice, describe_run
+from tfdbg_cli.commands.run.choices import RunChoice
+from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History
 from tfdbg_cli.common.errors import UserError
@@ -386,17 +387,8 @@ class RunDirector(ProgramHost):
 
     def _context(self, mode: str, info: RunInfo, dump: Dump | None = None) -> Context:
         debugger = self.debugger
-        return Context(
-            mode,
-            debugger.registry,
-            debugger.filters,
-            debugger.settings,
-            info,
-            dump,
-            names=debugger.names,
-            tracks=debugger.tracks,
-            keeps_dumps=debugger.store.keep,
-        )
+        keeps = debugger.store.keep
+        return debugger.context(mode, info, dump, tracks=debugger.tracks, keeps_dumps=keeps)
 
     def _forget(self) -> None:
         """The tensors of the last run are no longer asked for."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.commands.context import compile_regex
-from tfdbg_cli.commands.run.control import RunChoice
-from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.dumps.dump import Datum, Dump, is_explained, is_only_nonfinite, is_over_runs
+from tfdbg_cli.commands.run.choices import RunChoice
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.dump import Dump, is_explained, is_only_nonfinite, is_over_runs, noted
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.run_info import RunError
 from tfdbg_cli.engines.base import Capture, RunAction
@@ -43,21 +41,27 @@ class FirstScreens:
         is_awaited = choice is not None and bool(choice.filter_name)
         if error is not None:
             if choice is not None and is_awaited and dump is not None and error.is_late:
-                self._filtered(choice, dump, capture)  # the error screen tells of it
+                self.filtered(choice, dump, capture)  # the error screen tells of it
             return "error", "error"
         if (
             choice is not None
             and is_awaited
             and (dump is not None or capture.filter_passed is not None)
         ):
-            return self._filtered(choice, dump, capture)
+            return self.filtered(choice, dump, capture)
         if choice is not None and choice.keeps and self._debugger.countdown > 0:
             return ("lt" if self._debugger.waiting.is_interrupted else ""), "end"
         is_profile = action == RunAction.PROFILE_RUN
         return "lp" if is_profile else "lt", "end"
 
-    def _filtered(self, choice: RunChoice, dump: Dump | None, capture: Capture) -> tuple[str, str]:
-        """The first screen of a run under ``run -f`` and its role; empty: there is no stop."""
+    def filtered(self, choice: RunChoice, dump: Dump | None, capture: Capture) -> tuple[str, str]:
+        """The first screen of a run under ``run -f`` and its role; empty: there is no stop.
+
+        Args:
+            choice: what was chosen for the run.
+            dump: of the run.
+            capture: what else came of it.
+        """
         waiting = self._debugger.waiting
         # The first of them was debugged when the countdown was over.
         is_last = bool(choice.most) and self._debugger.countdown <= 1 - choice.most
@@ -85,24 +89,18 @@ class FirstScreens:
         shown_by: str = getattr(self._debugger.filters.get(choice.filter_name), "shown_by", "")
         if shown_by:
             return shown_by
-        exclude = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
         predicate = self._debugger.filters.predicate(choice.filter_name)
         has_reason = is_only_nonfinite(predicate) or is_explained(predicate)
-        return f"{'why' if has_reason else 'lt'} -f {quoted(choice.filter_name)}{exclude}"
+        return f"{'why' if has_reason else 'lt'} {choice.awaited.options}"
 
     def _passes(self, choice: RunChoice, dump: Dump) -> bool:
         """Whether some tensor passes the filter; a filter that raises is noted and passed over."""
         failures: list[str] = []
-
-        def failed(datum: Datum, error: Exception) -> None:
-            failures.append(f"{datum.tensor_name}: {one_line(error)}")
-
         try:
             predicate = self._debugger.filters.predicate(choice.filter_name)
-            exclude = compile_regex(choice.exclude, "-fenn") if choice.exclude else None
             if is_over_runs(predicate):
                 self._magnitudes.note_gradients(dump)
-            found = dump.find(predicate, first_n=1, exclude=exclude, on_error=failed)
+            found = dump.find(predicate, 1, choice.awaited.pattern, noted(failures))
         except UserError as error:
             self._debugger.note(str(error))
             return True
@@ -117,12 +115,8 @@ class FirstScreens:
         if not isinstance(dump, JoinedDump) or choice is None or not choice.filter_name:
             return None
         try:
-            found = dump.find(
-                self._debugger.filters.predicate(choice.filter_name),
-                first_n=1,
-                exclude=compile_regex(choice.exclude, "-fenn") if choice.exclude else None,
-                on_error=lambda datum, error: None,
-            )
+            predicate = self._debugger.filters.predicate(choice.filter_name)
+            found = next(dump.passing(predicate, choice.awaited.pattern), None)
         except UserError:
             return None
-        return part_of(found[0].node_name)[0] if found else None
+        return part_of(found.node_name)[0] if found is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
@@ -16,6 +16,7 @@ from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.series.points import Series
 from tfdbg_cli.dumps.series.tracks import LOSS, Tracks
 from tfdbg_cli.engines.base import Capture, RunCall
+from tfdbg_cli.engines.kit.sites import leaves
 
 __all__ = ["NumberFollower", "as_number"]
 
@@ -88,20 +89,20 @@ class NumberFollower:
         if key not in self._losses:
             if len(self._losses) > 100:
                 self._losses.clear()
-            values = [*_leaves(value)] if len(key) < 1000 else []
+            values = [*leaves(value)] if len(key) < 1000 else []
             self._losses[key] = loss_among(key, values)
         at = self._losses[key]
         if at is None:
             return
-        leaves = [*_leaves(value)]
-        if at < len(leaves) and _is_number(leaves[at]):
-            trains = any(each is None for each in leaves)
+        values = [*leaves(value)]
+        if at < len(values) and _is_number(values[at]):
+            trains = any(each is None for each in values)
             known = self._tracks.get(LOSS)
             if trains and self._trains is False and known is not None and not known.expression:
                 self._tracks.forget(LOSS)  # it was that of evaluations
             if trains or not self._trains:
                 self._trains = trains
-                self._tracks.note(LOSS, run, float(leaves[at]))
+                self._tracks.note(LOSS, run, float(values[at]))
 
 
 def nodes_in(expression: str) -> list[str]:
@@ -148,15 +149,3 @@ def loss_among(names: Sequence[str], values: Sequence[Any]) -> int | None:
 def _is_number(value: Any) -> bool:
     dtype = getattr(value, "dtype", None)
     return getattr(value, "shape", None) == () and getattr(dtype, "kind", "") == "f"
-
-
-def _leaves(value: Any) -> Any:
-    """The values of a nest of fetches, in the order of their names."""
-    if isinstance(value, Mapping):
-        for each in value.values():
-            yield from _leaves(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _leaves(each)
-    else:
-        yield value

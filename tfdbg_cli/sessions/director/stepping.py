@@ -5,7 +5,8 @@ from __future__ import annotations
 import atexit
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.run.control import ExitChoice, describe_run
+from tfdbg_cli.commands.run.choices import ExitChoice
+from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.stepper.moves import StepperExit
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import RunInfo
@@ -105,14 +106,7 @@ def breakpoint_in(stepper: SteppedRun, run_info: RunInfo) -> None:
         atexit.register(debugger.close)
     if debugger.is_off or debugger.is_detached:
         return
-    context = Context(
-        "stepper",
-        debugger.registry,
-        debugger.filters,
-        debugger.settings,
-        run_info,
-        names=debugger.names,
-    )
+    context = debugger.context("stepper", run_info)
     found = stop_in(debugger, context, RunWalk(stepper, run_info), may_discard=False)
     if found.exit is not None:
         debugger.choose(found.exit, debugger.run_count + 1)

@@ -13,11 +13,12 @@ from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import exclude_argument, filter_argument, order_arguments
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.reply import Candidate, Leave, Toast
+from tfdbg_cli.commands.run.choices import RunFilter
 from tfdbg_cli.common.documents import ChainDocument, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.remote.shadow import place_of
-from tfdbg_cli.sessions.offline.search import RunFilter, Search
+from tfdbg_cli.sessions.offline.search import Search
 from tfdbg_cli.sessions.offline.survey import Survey, SurveyedRun
 from tfdbg_cli.sessions.offline.table import RUN_COLUMNS, RunTable, run_record, sorted_runs
 

@@ -13,7 +13,6 @@ from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.comparing.terms import Terms
-from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.open import find_ranks, find_runs, open_dump, rank_runs
 from tfdbg_cli.dumps.profile import is_profile_only
 from tfdbg_cli.dumps.remote.shadow import place_of, shadowed
@@ -123,14 +122,11 @@ def _stop(
     """Show one run; returns what the user left it for."""
     dump = opened.dump
     is_profile = is_profile_only(dump)
-    context = Context(
+    context = debugger.context(
         "offline-profile" if is_profile else "offline",
-        registry,
-        debugger.filters,
-        debugger.settings,
-        dump.run_info() or RunInfo(),
+        dump.run_info(),
         dump,
-        names=debugger.names,
+        commands=registry,
         found_before=lambda name: scanned.data(opened.run, dump, name),
     )
     _mention_filter(context, debugger)

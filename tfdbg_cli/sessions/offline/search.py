@@ -6,36 +6,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tfdbg_cli.commands.context import compile_regex
-from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.common.errors import UserError, one_line
-from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, bound, is_only_nonfinite
+from tfdbg_cli.commands.run.choices import RunFilter
+from tfdbg_cli.common.errors import UserError
+from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, bound, is_only_nonfinite, noted
 from tfdbg_cli.filters.builtin import has_inf_or_nan
 from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.sessions.offline.scanned import ScanAnswers
 from tfdbg_cli.sessions.offline.survey import Survey, SurveyedRun
 from tfdbg_cli.tensors.measurements import Measurements
 
-__all__ = ["FoundRun", "RunFilter", "Search"]
-
-
-@dataclass(frozen=True)
-class RunFilter:
-    """What tensors are searched for.
-
-    Attributes:
-        name: of the filter.
-        exclude: nodes whose name this regex is found in don't count; empty: all count.
-    """
-
-    name: str
-    exclude: str = ""
-
-    @property
-    def options(self) -> str:
-        """As `lt`, `runs` and `use` take it."""
-        exclude = f" -fenn {quoted(self.exclude)}" if self.exclude else ""
-        return f"-f {quoted(self.name)}{exclude}"
+__all__ = ["FoundRun", "Search"]
 
 
 @dataclass(frozen=True)
@@ -79,8 +59,7 @@ class Search:
             UserError: there is none, or the regex is malformed.
         """
         self._filters.get(wanted.name)
-        if wanted.exclude:
-            compile_regex(wanted.exclude, "-fenn")
+        _ = wanted.pattern
 
     def in_run(self, run: SurveyedRun, wanted: RunFilter) -> FoundRun:
         """The first tensor of a run that passes. Nothing behind it is read.
@@ -97,7 +76,7 @@ class Search:
                 found = FoundRun(str(first.get("tensor", "")), first.get("number"))
                 self._found[key] = found
                 return found
-            exclude = compile_regex(wanted.exclude, "-fenn") if wanted.exclude else None
+            exclude = wanted.pattern
             try:
                 dump = self._survey.open(run)
             except UserError as error:
@@ -132,6 +111,7 @@ def _first(
         exclude: nodes that don't count.
     """
     failures: list[str] = []
+    failed = noted(failures)
     is_quick = is_only_nonfinite(predicate)
     predicate = bound(predicate, dump)
     measurements = Measurements.of(dump)
@@ -151,8 +131,7 @@ def _first(
         try:
             passed = passes(datum)
         except Exception as error:
-            text = error.message if isinstance(error, UserError) else one_line(error)
-            failures.append(f"{datum.tensor_name}: {text}")
+            failed(datum, error)
             continue
         if passed:
             turns = dump.by_tensor(datum.tensor_name)

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand, chosen_columns
+from tfdbg_cli.commands.run.choices import RunFilter
 from tfdbg_cli.commands.table import WaitingTable
 from tfdbg_cli.common.documents import Line, Link, Span
-from tfdbg_cli.sessions.offline.search import FoundRun, RunFilter
+from tfdbg_cli.sessions.offline.search import FoundRun
 from tfdbg_cli.sessions.offline.survey import RunFacts, Survey, SurveyedRun
 from tfdbg_cli.tensors.measurements import Background
 

@@ -9,7 +9,7 @@ import socket
 import time
 from typing import Any
 
-from tfdbg_cli.commands.run.control import ExitChoice
+from tfdbg_cli.commands.run.choices import ExitChoice
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.net.wire import HANDSHAKE_SECONDS, LostError, introduce
 from tfdbg_cli.sessions.ranks.interface import Verdict

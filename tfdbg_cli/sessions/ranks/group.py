@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tfdbg_cli.commands.run.control import ExitChoice
+from tfdbg_cli.commands.run.choices import ExitChoice
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.settings import Settings, all_fields
 from tfdbg_cli.common.streams import tell

@@ -10,7 +10,7 @@ import socket
 import time
 from typing import Any
 
-from tfdbg_cli.commands.run.control import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
 from tfdbg_cli.dumps.dump import RunError
 from tfdbg_cli.net.wire import FROM_CLIENT, Channel, LostError
 from tfdbg_cli.sessions.ranks.interface import Verdict

@@ -5,15 +5,16 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tfdbg_cli.commands.context import Context, compile_regex
-from tfdbg_cli.commands.run.control import ExitChoice, RunChoice, describe_run
-from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.common.errors import UserError, one_line
+from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.control import describe_run
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.streams import tell
-from tfdbg_cli.dumps.dump import Datum, Dump, RunInfo, is_only_nonfinite
+from tfdbg_cli.engines.base import Capture
 from tfdbg_cli.engines.tensorflow.sessions.grpc.stream import ReceivedRun, Receiver
 from tfdbg_cli.net.address import Address
 from tfdbg_cli.sessions.debugger.debugger import Debugger
+from tfdbg_cli.sessions.director.first_screens import FirstScreens
+from tfdbg_cli.sessions.director.magnitudes import MagnitudeSampler
 
 __all__ = ["look_at_runs"]
 
@@ -24,6 +25,7 @@ class _Desk:
     def __init__(self, debugger: Debugger) -> None:
         self._debugger = debugger
         debugger.choice, debugger.countdown = RunChoice(), 1
+        self._screens = FirstScreens(debugger, MagnitudeSampler(debugger.tracks))
 
     def take(self, run: ReceivedRun) -> bool:
         """Show a run if it is the one; whether there is to be another."""
@@ -39,10 +41,12 @@ class _Desk:
             return True
         dump = run.open()
         try:
-            initial, role = self._first_screen(choice, dump)
+            initial, role = "lt", "end"
+            if choice.filter_name:
+                initial, role = self._screens.filtered(choice, dump, Capture(None, None))
             if not initial:
                 return True
-            context = self._context(dump)
+            context = debugger.context("run-end", dump.run_info(), dump)
             action = debugger.stop(
                 context,
                 title=f"run-end: {describe_run(context)} from {_name(run.peer)}",
@@ -64,42 +68,6 @@ class _Desk:
             self._debugger.note(
                 "The program that sends a run chooses the watched tensors (watch_fn)."
             )
-
-    def _first_screen(self, choice: RunChoice, dump: Dump) -> tuple[str, str]:
-        """The first command of the stop and its role; empty: the filter found nothing."""
-        if not choice.filter_name:
-            return "lt", "end"
-        debugger = self._debugger
-        failures: list[str] = []
-
-        def failed(datum: Datum, error: Exception) -> None:
-            failures.append(f"{datum.tensor_name}: {one_line(error)}")
-
-        exclude = compile_regex(choice.exclude, "-fenn") if choice.exclude else None
-        predicate = debugger.filters.predicate(choice.filter_name)
-        found = dump.find(predicate, first_n=1, exclude=exclude, on_error=failed)
-        if failures:
-            debugger.report_filter(choice.filter_name, "a run", failures)
-        if found:
-            without = f" -fenn {quoted(choice.exclude)}" if choice.exclude else ""
-            command = "why" if is_only_nonfinite(predicate) else "lt"
-            return f"{command} -f {quoted(choice.filter_name)}{without}", "error"
-        if debugger.waiting.is_interrupted:
-            return "lt", "end"
-        debugger.waiting.say(f"none of {len(dump.data())} tensors")
-        return "", ""
-
-    def _context(self, dump: Dump) -> Context:
-        debugger = self._debugger
-        return Context(
-            "run-end",
-            debugger.registry,
-            debugger.filters,
-            debugger.settings,
-            dump.run_info() or RunInfo(),
-            dump,
-            names=debugger.names,
-        )
 
 
 def _name(peer: str) -> str:

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.errors import UserError
-from tfdbg_cli.common.files import replacing
+from tfdbg_cli.common.files import replacing, written
 from tfdbg_cli.dumps.dtypes import dtype_by_name, encode
 from tfdbg_cli.dumps.proto.wire import encoded
 from tfdbg_cli.tensors.numeric import blocks, dtype_kind, dtype_name, widened
@@ -118,17 +118,10 @@ def _written(path: str, target: str, write: Callable[[IO[bytes]], None], nbytes:
     Returns:
         Its size; of what is not a regular file that of the value.
     """
-    try:
-        with replacing(target) as file:
-            write(file)
-            return file.tell() if file.seekable() else nbytes
-    except OSError as error:
-        raise UserError(
-            f"{path} can't be written: {error.strerror or error}.",
-            "Free some space or choose another folder.",
-        ) from None
-    except ValueError as error:  # a NUL, or what no file name can be
-        raise UserError(f'"{path}" is not a path: {error}.') from None
+    with written(path, "Free some space or choose another folder."), replacing(target) as file:
+        write(file)
+        return file.tell() if file.seekable() else nbytes
+    raise AssertionError
 
 
 def _fixed_width(value: Array, extension: str) -> Array:

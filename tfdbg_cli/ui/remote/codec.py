@@ -34,7 +34,7 @@ from tfdbg_cli.common.documents import (
     Span,
     TableLines,
 )
-from tfdbg_cli.common.printable import printable
+from tfdbg_cli.common.printable import cut, printable
 from tfdbg_cli.net.wire import MalformedError
 
 __all__ = [
@@ -144,10 +144,6 @@ def _named(make: Callable[..., _Value], **kinds: Kind[Any]) -> Kind[_Value]:
 # Parts.
 
 
-def _cut(text: str, limit: int = _LONGEST_TEXT) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
 def _text(data: Any) -> str:
     if not isinstance(data, str):
         raise TypeError(f"{data!r} is not text")
@@ -171,11 +167,11 @@ def _count(data: Any) -> int:
 
 _NUMBER = Kind(int, integer)
 _FLAG = Kind(bool, bool)
-_TEXT = Kind(_cut, _text)
+_TEXT = Kind(lambda text: cut(text, _LONGEST_TEXT), _text)
 # A text that must not be cut, as somebody obeys it.
 _WHOLE = Kind(str, _text)
 # A text of which nothing else makes sure that it is printable.
-_PRINTED = Kind(_cut, lambda data: printable(_text(data)))
+_PRINTED = Kind(_TEXT.encode, lambda data: printable(_text(data)))
 _INDICES: Kind[tuple[int, ...]] = _many(_NUMBER)
 
 
@@ -387,7 +383,7 @@ def encode_reply(
 COMPLETION = _named(
     Completion,
     start=_NUMBER,
-    candidates=_many(_row(Candidate, _TEXT, Kind(lambda text: _cut(text, 200), _text)), make=list),
+    candidates=_many(_row(Candidate, _TEXT, Kind(lambda text: cut(text, 200), _text)), make=list),
 )
 
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from tfdbg_cli.commands.context import LIVE_MODES, Context
 from tfdbg_cli.commands.registry import Command, Result
 from tfdbg_cli.commands.reply import Leave
-from tfdbg_cli.commands.run.control import RUN, ExitChoice, RunChoice
+from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
+from tfdbg_cli.commands.run.control import RUN
 
 __all__ = ["DETACH", "DetachChoice"]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfdbg_cli.commands.reply import Leave, Service
-from tfdbg_cli.commands.run.control import ExitChoice
+from tfdbg_cli.commands.run.choices import ExitChoice
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.common.streams import Streams, tell

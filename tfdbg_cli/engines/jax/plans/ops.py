@@ -13,7 +13,7 @@ from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.shards import Shards
 from tfdbg_cli.engines.jax.private import only
 
-__all__ = ["CALLBACKS", "SILENT", "Block", "Constant", "Op"]
+__all__ = ["CALLBACKS", "SILENT", "Block", "Constant", "Op", "equation_function"]
 
 #: Those that call functions of the program's.
 CALLBACKS = frozenset(["io_callback", "pure_callback"])
@@ -108,11 +108,8 @@ class Op:
     @functools.cached_property
     def function(self) -> Callable[..., Sequence[Any]]:
         """Computes it, given those of its inputs that are no literals."""
-        equation = self.equation
-        given = [each for each in equation.invars if not isinstance(each, core.Literal)]
-        unique = list(dict.fromkeys(given))
-        jaxpr = only(self._jaxpr, equation, unique)
-        function: Callable[..., Sequence[Any]] = core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, ()))
+        given = [each for each in self.equation.invars if not isinstance(each, core.Literal)]
+        unique, function = equation_function(self._jaxpr, self.equation)
         if len(unique) == len(given):
             return function
         places = [given.index(each) for each in unique]
@@ -147,6 +144,13 @@ class Op:
         if scope:
             made["_module"] = scope
         return made
+
+
+def equation_function(jaxpr: Any, equation: Any) -> tuple[list[Any], Callable[..., Sequence[Any]]]:
+    """The operands of an equation that are no literals, each once, and what computes it of them."""
+    given = (each for each in equation.invars if not isinstance(each, core.Literal))
+    unique = list(dict.fromkeys(given))
+    return unique, core.jaxpr_as_fun(core.ClosedJaxpr(only(jaxpr, equation, unique), ()))
 
 
 class Block:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -156,11 +155,9 @@ class OpsLevel(OutputsLevel):
 
     def _judge(self, capture: Capture) -> None:
         """Whether what twins have told of is what was waited for."""
-        made, watch = capture.dump, self.watch
+        made = capture.dump
         assert made is not None
-        assert watch.predicate is not None
-        exclude = re.compile(watch.exclude) if watch.exclude else None
-        capture.filter_passed = bool(made.find(watch.predicate, 1, exclude, lambda *_: None))
+        capture.filter_passed = self.watch.passes(made, on_error=lambda *_: None)
         if capture.filter_passed:
             return
         # A mask that is -inf is no origin of anything: that is known from now on.

@@ -15,8 +15,8 @@ from jax.extend import core
 from tfdbg_cli.dumps.finite import all_finite
 from tfdbg_cli.engines.jax.plans.ops import SILENT
 from tfdbg_cli.engines.jax.plans.plan import called_jaxpr, value_of
-from tfdbg_cli.engines.jax.private import scan_counts, shard_map_of
-from tfdbg_cli.engines.jax.twins.loops import has_shard_map, inner_jaxprs, is_inexact, is_unsure
+from tfdbg_cli.engines.jax.private import inner_jaxprs, scan_counts, shard_map_of
+from tfdbg_cli.engines.jax.twins.loops import has_shard_map, is_inexact, is_unsure
 from tfdbg_cli.engines.jax.twins.op_facts import FACTS, op_of
 from tfdbg_cli.engines.kit.op_facts import Search
 

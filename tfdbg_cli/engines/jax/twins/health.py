@@ -11,12 +11,12 @@ from jax import lax
 from jax import numpy as jnp
 from jax.extend import core
 
-from tfdbg_cli.engines.jax.plans.ops import CALLBACKS
+from tfdbg_cli.engines.jax.plans.ops import CALLBACKS, equation_function
 from tfdbg_cli.engines.jax.plans.plan import called_jaxpr, value_of
 from tfdbg_cli.engines.jax.plans.values import chosen
-from tfdbg_cli.engines.jax.private import only, partition_spec, scan_counts, shard_map_of
+from tfdbg_cli.engines.jax.private import inner_jaxprs, partition_spec, scan_counts, shard_map_of
 from tfdbg_cli.engines.jax.twins.checks import CheckedEquation, Checks
-from tfdbg_cli.engines.jax.twins.loops import has_unsure, inner_jaxprs, is_inexact, is_unsure
+from tfdbg_cli.engines.jax.twins.loops import has_unsure, is_inexact, is_unsure
 
 __all__ = ["BAD", "CUT", "MOST_ITERATIONS", "health_of", "obstacle", "results_and_health"]
 
@@ -130,11 +130,8 @@ def _read(known: Mapping[Any, Any], operand: Any) -> Any:
 
 
 def _op(jaxpr: Any, equation: Any, known: Mapping[Any, Any]) -> list[Any]:
-    given = [each for each in equation.invars if not isinstance(each, core.Literal)]
-    unique = list(dict.fromkeys(given))
-    function = core.jaxpr_as_fun(core.ClosedJaxpr(only(jaxpr, equation, unique), ()))
-    made: list[Any] = function(*(known[each] for each in unique))
-    return made
+    given, function = equation_function(jaxpr, equation)
+    return [*function(*(known[each] for each in given))]
 
 
 def _scan(

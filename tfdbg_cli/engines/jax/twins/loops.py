@@ -9,7 +9,9 @@ import jax
 import numpy as np
 from jax.extend import core
 
-__all__ = ["has_shard_map", "has_unsure", "inner_jaxprs", "is_inexact", "is_unsure", "variables"]
+from tfdbg_cli.engines.jax.private import inner_jaxprs
+
+__all__ = ["has_shard_map", "has_unsure", "is_inexact", "is_unsure", "variables"]
 
 
 def is_unsure(equation: Any) -> bool:
@@ -41,17 +43,6 @@ def has_shard_map(jaxpr: Any) -> bool:
         each.primitive.name == "shard_map" or any(map(has_shard_map, inner_jaxprs(each)))
         for each in jaxpr.eqns
     )
-
-
-def inner_jaxprs(equation: Any) -> list[Any]:
-    """The jaxprs among the parameters of an equation."""
-    found = []
-    for value in equation.params.values():
-        for each in value if isinstance(value, tuple | list) else (value,):
-            jaxpr = getattr(each, "jaxpr", each)
-            if hasattr(jaxpr, "eqns"):
-                found.append(jaxpr)
-    return found
 
 
 def is_inexact(aval: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from tfdbg_cli.engines.onnx.model import Model, ModelNode
 from tfdbg_cli.engines.onnx.twin import session_of
 from tfdbg_cli.engines.onnx.values import ELEMENTS, as_value
 
-__all__ = ["BodyRunner", "NodeRunner"]
+__all__ = ["BodyRunner", "NodeRunner", "model_of"]
 
 _NUMBERS = {name: number for number, name in ELEMENTS.items()}
 
@@ -65,18 +65,9 @@ class NodeRunner:
         return {f"{node.name}:{slot}": as_value(value) for slot, value in made}
 
     def _session_of(self, node: ModelNode, numbers: tuple[int, ...]) -> Any:
-        import onnx
-
-        proto = onnx.ModelProto()
-        proto.CopyFrom(_without_graph(self._model.proto))
-        proto.graph.name = node.name
-        for tensor, number in zip(dict.fromkeys(node.inputs), numbers, strict=True):
-            given = proto.graph.input.add()
-            given.name = self._names[tensor]
-            given.type.tensor_type.elem_type = number
-        proto.graph.node.append(node.proto)
-        for name in node.outputs.values():
-            proto.graph.output.append(onnx.ValueInfoProto(name=name))
+        names = (self._names[tensor] for tensor in dict.fromkeys(node.inputs))
+        inputs = dict(zip(names, numbers, strict=True))
+        proto = model_of(self._model, node.name, [node.proto], inputs, node.outputs.values())
         with straight():
             return session_of(proto, self._session)
 
@@ -131,18 +122,8 @@ class BodyRunner:
     def _session_of(
         self, body: Any, nodes: Sequence[Any], wanted: Sequence[str], inputs: Mapping[str, int]
     ) -> Any:
-        import onnx
-
-        proto = _without_graph(self._model.proto)
-        proto.graph.name = body.name or "body"
-        proto.graph.node.extend(nodes)
+        proto = model_of(self._model, body.name or "body", nodes, inputs, wanted)
         proto.graph.initializer.extend(body.initializer)
-        for name, number in inputs.items():
-            given = proto.graph.input.add()
-            given.name = name
-            given.type.tensor_type.elem_type = number
-        for name in wanted:
-            proto.graph.output.append(onnx.ValueInfoProto(name=name))
         with straight():
             return session_of(proto, self._session)
 
@@ -172,12 +153,33 @@ def _free_names(body: Any) -> set[str]:
     return read.union(*map(_read_by, body.node)) - own
 
 
-def _without_graph(proto: Any) -> Any:
-    """What a model says besides its graph: versions of op sets."""
+def model_of(
+    model: Model,
+    name: str,
+    nodes: Iterable[Any],
+    inputs: Mapping[str, int],
+    outputs: Iterable[str],
+) -> Any:
+    """A model of some nodes of another one, with its versions of op sets.
+
+    Args:
+        model: the other one.
+        name: of its graph.
+        nodes: in their order.
+        inputs: name -> type of the elements.
+        outputs: names.
+    """
     import onnx
 
-    found = onnx.ModelProto(ir_version=proto.ir_version)
-    found.opset_import.extend(proto.opset_import)
+    found = onnx.ModelProto(ir_version=model.proto.ir_version)
+    found.opset_import.extend(model.proto.opset_import)
+    found.graph.name = name
+    found.graph.node.extend(nodes)
+    for each, number in inputs.items():
+        given = found.graph.input.add()
+        given.name = each
+        given.type.tensor_type.elem_type = number
+    found.graph.output.extend(onnx.ValueInfoProto(name=each) for each in outputs)
     return found
 
 

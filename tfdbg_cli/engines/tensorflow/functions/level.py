@@ -435,9 +435,7 @@ class ValuesLevel(CaptureLevel):
 
     def _is_hit(self) -> bool:
         """Whether the filter passes."""
-        assert self.watch.predicate is not None
-        exclude = re.compile(self.watch.exclude) if self.watch.exclude else None
-        return bool(self._dump.find(self.watch.predicate, 1, exclude, lambda *_: None))
+        return self.watch.passes(self._dump, on_error=lambda *_: None)
 
     def _is_hit_by_xla(self, calls: Sequence[Call]) -> bool | None:
         """Whether it does so with what XLA makes of calls when it computes them again.

@@ -10,17 +10,16 @@ import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_path
 from tfdbg_cli.engines.kit.patching.patches import PatchSet
-from tfdbg_cli.engines.torch.private import (
+from tfdbg_cli.engines.torch.around.private import (
     COMPILER,
     COMPILERS,
-    NAMES,
     PYTORCH,
     keep_out,
     put_compiler_callback,
     put_stance,
-    set_callback,
     stance,
 )
+from tfdbg_cli.engines.torch.private import NAMES, set_callback
 from tfdbg_cli.engines.torch.record.capture import CaptureMode
 
 __all__ = [

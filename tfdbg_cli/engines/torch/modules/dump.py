@@ -13,7 +13,7 @@ import torch
 
 from tfdbg_cli.common.node_words import WATCHED
 from tfdbg_cli.dumps.dump import Datum, RunInfo
-from tfdbg_cli.dumps.elements import split_tensor_name
+from tfdbg_cli.dumps.elements import free_name, split_tensor_name
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.kit.stacks import Stack
@@ -258,7 +258,7 @@ class ModulesDump(MemoryDump):
         own = [border for border in call.borders.values() if border.call is call]
         if not own:
             return
-        name = self._free(self._node_name(call.chain, call.count))
+        name = free_name(self._node_name(call.chain, call.count), self._nodes)
         for border in own:
             self._names[id(border)] = f"{name}:{border.slot}"
             tensor = border.tensor()
@@ -273,13 +273,6 @@ class ModulesDump(MemoryDump):
             attributes={"_module": f"{name} ({kind})", **_AT_BORDERS},
             frames=call.stack.frames,
         )
-
-    def _free(self, name: str) -> str:
-        found, count = name, 0
-        while found in self._nodes:
-            count += 1
-            found = f"{name}_{count}"
-        return found
 
     def _keep(self, name: str, slot: int, tensor: torch.Tensor, version: int, when: int) -> None:
         kept = KeptTensor(tensor, version)
@@ -570,7 +563,7 @@ class ModulesDump(MemoryDump):
             # Of a tensor that two calls return the gradient of the inner one is told first.
             handed = (each for border in inside.call.borders.values() for each in border.gradients)
             when = max(when, *(each.time for each in handed), 0)
-        name = self._free(name)
+        name = free_name(name, self._nodes)
         kind = type(inside.module).__name__
         self._nodes[name] = Node(name, kind, filter(None, sources), attributes=_AT_BORDERS)
         self._keep(name, slot, tensor, version_of(tensor), when)

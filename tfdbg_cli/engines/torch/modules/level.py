@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
 import time
 import weakref
@@ -15,7 +14,6 @@ import torch
 
 from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.common.interpreter.recursion import room
-from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
@@ -606,15 +604,9 @@ class ModulesLevel(TorchLevel):
     def _passes(self, dump: MemoryDump) -> bool:
         if self.watch.predicate is None or dump.suspects is None:
             return bool(self._found)
-        predicate = bound(self.watch.predicate, dump)
-        exclude = re.compile(self.watch.exclude) if self.watch.exclude else None
+        bad = (datum for datum in dump.data() if datum.tensor_name in dump.suspects)
         with contained:  # whoever looks at the dump tells of it
-            return any(
-                predicate(datum, dump.value(datum))
-                for datum in dump.data()
-                if datum.tensor_name in dump.suspects
-                and not (exclude is not None and exclude.search(datum.node_name))
-            )
+            return self.watch.passes(dump, bad)
         return True
 
     def _dump(self, outside: Capture) -> MemoryDump:

@@ -13,6 +13,7 @@ import torch
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.node_words import CHECKED, MADE_BY, MADE_INSIDE, OUTPUT_SHAPES
+from tfdbg_cli.common.printable import cut
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -281,22 +282,17 @@ def _attribute_items(record: OpRecord) -> Iterator[tuple[str, str]]:
     yield "_writes", ", ".join(output.name for output in record.overwrites or ())
     yield "_error", record.error
     if record.result is not None:
-        yield "_result", _text(record.result)
+        yield "_result", cut(str(record.result), _LONGEST_TEXT)
     names = facts.arguments if facts is not None else ()
     constants = record.constants
     for position, value in zip(constants[::2], constants[1::2], strict=True):
         name = position
         if isinstance(position, int):
             name = names[position] if position < len(names) else str(position)
-        yield f"_arg_{name}", _text(value)
+        yield f"_arg_{name}", cut(str(value), _LONGEST_TEXT)
 
 
 def _gradient_of(record: OpRecord) -> str:
     """The parameter whose gradient an op is about, where autograd hands it over."""
     start, _, _ = record.prefix.partition("/AccumulateGrad/")
     return start.removeprefix("gradients/") if start != record.prefix else ""
-
-
-def _text(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -13,7 +12,6 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.interpreter.program_signals import contained
-from tfdbg_cli.dumps.dump import bound
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
@@ -199,21 +197,13 @@ class RecordingLevel(RunRecorder):
         more = " and of the update" if self._fast is not None else ""
         return f"none of {self.ops.count} ops{more}"
 
-    def _excluded(self) -> Callable[[str], bool]:
-        pattern = re.compile(self.watch.exclude) if self.watch.exclude else None
-        return lambda name: pattern is not None and pattern.search(name) is not None
-
     def _passes(self, dump: MemoryDump, names: Collection[str]) -> bool | None:
         """Whether one of some tensors passes the filter; ``None``: it could not be asked."""
         if self.watch.predicate is None:
             return None
-        predicate, is_excluded = bound(self.watch.predicate, dump), self._excluded()
+        asked = (datum for datum in dump.data() if datum.tensor_name in names)
         with contained:  # whoever looks at the dump tells of it
-            return any(
-                predicate(datum, dump.value(datum))
-                for datum in dump.data()
-                if datum.tensor_name in names and not is_excluded(datum.node_name)
-            )
+            return self.watch.passes(dump, asked)
         return None
 
     # Where the values aren't held, or aren't any more.
@@ -278,13 +268,13 @@ class RecordingLevel(RunRecorder):
 
     def _bad(self) -> list[tuple[OpRecord, int]]:
         assert self._checks is not None
-        found, is_excluded = self._checks.bad(), self._excluded()
+        found = self._checks.bad()
         if found:
             self.ops.describe()
         return [
             (record, slot)
             for record, slot in found
-            if record.is_adopted and not is_excluded(record.name)
+            if record.is_adopted and not self.watch.excludes(record.name)
         ]
 
 

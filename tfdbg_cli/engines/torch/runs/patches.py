@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 
 from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.engines.torch.around.compiled import is_product
+from tfdbg_cli.engines.torch.around.private import keep_out_code, know_call
 from tfdbg_cli.engines.torch.around.surrounding import Around, surrounding
 from tfdbg_cli.engines.torch.private import (
     MODE_AT,
@@ -25,8 +26,6 @@ from tfdbg_cli.engines.torch.private import (
     NAMES,
     OPTIMIZER_MADE,
     fetchers,
-    keep_out_code,
-    know_call,
 )
 from tfdbg_cli.engines.torch.record.capture import program_modes
 from tfdbg_cli.engines.torch.runs.keras_steps import KerasSteps

@@ -11,6 +11,7 @@ import torch
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.kit.fitting import cannot_have, wrong_dtype, wrong_shape
+from tfdbg_cli.engines.kit.sites import leaves
 from tfdbg_cli.engines.torch.private import inference_mode, unobserved
 from tfdbg_cli.engines.torch.values.access import has_own_dispatch, is_readable
 from tfdbg_cli.engines.torch.values.layouts import dtype_name
@@ -102,11 +103,4 @@ def overwrite(tensor: torch.Tensor, value: torch.Tensor) -> None:
 
 def flat(values: Any) -> Iterator[torch.Tensor]:
     """The tensors of nested lists, tuples and dictionaries."""
-    if isinstance(values, torch.Tensor):
-        yield values
-    elif isinstance(values, list | tuple):
-        for value in values:
-            yield from flat(value)
-    elif isinstance(values, dict):
-        for value in values.values():
-            yield from flat(value)
+    return (each for each in leaves(values) if isinstance(each, torch.Tensor))

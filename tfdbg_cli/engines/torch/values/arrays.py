@@ -38,6 +38,7 @@ from tfdbg_cli.engines.torch.values.layouts import (
 __all__ = [
     "LARGEST_DENSE",
     "NUMPY_HAS",
+    "class_keeps",
     "describe",
     "fits_dense",
     "shared_array",
@@ -123,6 +124,13 @@ def title(tensor: torch.Tensor) -> str:
     return type(tensor).__name__
 
 
+def class_keeps(tensor: torch.Tensor) -> str:
+    """That nobody but the class of a tensor has its elements, and what it is made of."""
+    parts = ", ".join(f"{k} {list(p.shape)}" for k, p in inner_tensors(tensor).items())
+    made = f" It is made of {parts}." if parts else ""
+    return f"{title(tensor)}: its class keeps the elements to itself.{made}"
+
+
 # Values.
 
 
@@ -146,11 +154,7 @@ def _array_of(tensor: torch.Tensor, depth: int) -> _Array | InconvertibleTensorP
     if inner is not None:
         return _array_of(inner, depth + 1)
     if has_own_dispatch(tensor) and not has_memory(tensor):
-        parts = ", ".join(f"{k} {list(p.shape)}" for k, p in inner_tensors(tensor).items())
-        made = f" It is made of {parts}." if parts else ""
-        return InconvertibleTensorProto(
-            f"{title(tensor)}: its class keeps the elements to itself.{made}"
-        )
+        return InconvertibleTensorProto(class_keeps(tensor))
     return _dense_array(tensor)
 
 

@@ -12,7 +12,7 @@ import torch
 
 from tfdbg_cli.engines.torch.private import JAGGED, RAGGED, is_wrapped, undispatched
 from tfdbg_cli.engines.torch.values.access import Access, access, has_own_dispatch, why_nothing
-from tfdbg_cli.engines.torch.values.arrays import title
+from tfdbg_cli.engines.torch.values.arrays import class_keeps, title
 from tfdbg_cli.engines.torch.values.layouts import (
     has_memory,
     inner_of,
@@ -103,30 +103,24 @@ def _taken_apart(tensor: torch.Tensor, depth: int) -> Composite | None:
         found = inner_tensors(tensor)
         parts = [found[name] for name in JAGGED if name in found]
         if len(parts) < 2 or any(_taken_apart(each, depth + 1) is not None for each in parts):
-            return Composite((), problem=_keeps(tensor))
+            return Composite((), problem=class_keeps(tensor))
         return _JaggedTensor(parts, getattr(tensor, RAGGED, 1) - 1)
     inner = inner_of(tensor, depth)
     if inner is None and has_memory(tensor):
         with undispatched():  # the class adds to what a tensor is
             inner = tensor.detach()
         if has_own_dispatch(inner):
-            return Composite((), problem=_keeps(tensor))
+            return Composite((), problem=class_keeps(tensor))
         return Composite([inner], wrapper_note(tensor))
     return _inside(tensor, inner, depth)
 
 
 def _inside(tensor: torch.Tensor, inner: torch.Tensor | None, depth: int) -> Composite:
     if inner is None or inner is tensor or depth >= _DEEPEST:
-        return Composite((), problem=_keeps(tensor))
+        return Composite((), problem=class_keeps(tensor))
     said = wrapper_note(tensor)
     found = _taken_apart(inner, depth + 1)
     if found is None:
         return Composite([inner], said)
     found.said = "; ".join(filter(None, [said, found.said]))
     return found
-
-
-def _keeps(tensor: torch.Tensor) -> str:
-    parts = ", ".join(f"{k} {list(p.shape)}" for k, p in inner_tensors(tensor).items())
-    made = f" It is made of {parts}." if parts else ""
-    return f"{title(tensor)}: its class keeps the elements to itself.{made}"

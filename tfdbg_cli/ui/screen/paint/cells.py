@@ -17,6 +17,7 @@ __all__ = [
     "canvas_of",
     "clip",
     "is_utf8",
+    "joined",
     "shortened",
     "text_width",
 ]
@@ -119,6 +120,12 @@ def shortened(text: str, width: int) -> str:
         return text
     end, _ = urwid.calc_text_pos(text, 0, len(text), max(width - 1, 0))
     return text[:end] + "…"
+
+
+def joined(left: Cells, width: int, right: Cells) -> Cells:
+    """Two rows, the left one so wide."""
+    shifted = [(first + width, behind + width, target) for first, behind, target in right.targets]
+    return Cells(left.data + right.data, left.runs + right.runs, left.targets + shifted, right.more)
 
 
 def clip(

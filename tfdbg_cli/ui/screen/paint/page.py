@@ -9,7 +9,7 @@ import urwid
 from tfdbg_cli.common.documents import Line
 from tfdbg_cli.ui.hyperlinks import address_of
 from tfdbg_cli.ui.marks import cut_at, match_places
-from tfdbg_cli.ui.screen.paint.cells import Cells, Look, Segment, Target, clip, is_utf8
+from tfdbg_cli.ui.screen.paint.cells import Cells, Look, Segment, Target, clip, is_utf8, joined
 from tfdbg_cli.ui.screen.paint.inked import inked_segment
 from tfdbg_cli.ui.screen.view import LinkPlace, View
 
@@ -105,9 +105,7 @@ def _clipped(segments: list[Segment], view: View, frozen: int, fill: str) -> Cel
     cells = clip(segments, view.left + frozen, width, fill, marker=_GOES_ON)
     if not frozen:
         return cells
-    left = clip(segments, 0, frozen, fill)
-    targets = [(first + frozen, behind + frozen, target) for first, behind, target in cells.targets]
-    return Cells(left.data + cells.data, left.runs + cells.runs, left.targets + targets, cells.more)
+    return joined(clip(segments, 0, frozen, fill), frozen, cells)
 
 
 def _segments(

@@ -8,7 +8,7 @@ import urwid
 
 from tfdbg_cli.ui.keys import Where
 from tfdbg_cli.ui.screen.paint import bars, popups
-from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip, is_utf8
+from tfdbg_cli.ui.screen.paint.cells import Cells, Segment, Target, clip, is_utf8, joined
 from tfdbg_cli.ui.screen.paint.page import page_rows, thumb
 from tfdbg_cli.ui.screen.panes import Pane
 from tfdbg_cli.ui.screen.state import ScreenState
@@ -96,7 +96,7 @@ def beside(left: Sequence[Cells], view: View, state: ScreenState) -> list[Cells]
     bar = "" if thumb(view)[1] else "│" if unicode else "|"  # the scroll bar parts them, too
     border = clip([Segment(bar, "scrollbar")], 0, 1)
     return [
-        _joined(_joined(one, view.width, border), view.width + 1, other)
+        joined(joined(one, view.width, border), view.width + 1, other)
         for one, other in zip(left, right, strict=True)
     ]
 
@@ -110,9 +110,3 @@ def _title(pane: Pane, shown: View) -> Cells:
     head = [Segment(f"-- {pane.kind}: ", "nav"), Segment(text, "nav-link+link", target)]
     head = [*head, Segment(" " + "-" * pane.columns, "nav")]
     return clip(head, 0, pane.columns - 1, "nav")
-
-
-def _joined(left: Cells, width: int, right: Cells) -> Cells:
-    """Two rows, the left one so wide."""
-    shifted = [(first + width, behind + width, target) for first, behind, target in right.targets]
-    return Cells(left.data + right.data, left.runs + right.runs, left.targets + shifted, right.more)

@@ -22,6 +22,7 @@ from tfdbg_cli.engines.tensorflow.functions.definitions import (
 )
 from tfdbg_cli.engines.tensorflow.functions.effects import is_foreign
 from tfdbg_cli.engines.tensorflow.functions.inlined import Path
+from tfdbg_cli.engines.tensorflow.functions.twins.nodes import add_stand_in
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
@@ -174,11 +175,8 @@ class _Maker:
     ) -> None:
         """A node of the same name that gives what is known."""
         known = self._given.get((path, node.name), ())
-        made = definition.node_def.add(name=node.name, op="IdentityN" if known else "NoOp")
-        for at, slot in enumerate(sorted(known)):
-            output = node.outputs[slot]
-            if holdable(dtypes.as_dtype(output.dtype)):
-                made.input.append(argument((path, node.name, slot), output.dtype))
-                made.attr["T"].list.type.append(output.dtype)
-                renamed[output.reference] = f"{node.name}:output:{at}"
+        held = [at for at in sorted(known) if holdable(dtypes.as_dtype(node.outputs[at].dtype))]
+        outputs = [node.outputs[slot] for slot in held]
+        given = [argument((path, node.name, slot), node.outputs[slot].dtype) for slot in held]
+        made = add_stand_in(definition, node.name, outputs, given, renamed)
         made.input.extend(item for item in node.definition.input if item.startswith("^"))

@@ -20,6 +20,7 @@ from tfdbg_cli.engines.tensorflow.functions.effects import (
     nodes_behind,
     touches_state,
 )
+from tfdbg_cli.engines.tensorflow.functions.twins.nodes import add_stand_in
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
@@ -225,8 +226,5 @@ class _Maker:
         held = [output for output in node.outputs if holdable(dtypes.as_dtype(output.dtype))]
         if not held:
             return
-        made = definition.node_def.add(name=node.name, op="IdentityN")
-        for at, output in enumerate(held):
-            made.input.append(argument(output.dtype))
-            made.attr["T"].list.type.append(output.dtype)
-            renamed[output.reference] = f"{node.name}:output:{at}"
+        given = [argument(output.dtype) for output in held]
+        add_stand_in(definition, node.name, held, given, renamed)

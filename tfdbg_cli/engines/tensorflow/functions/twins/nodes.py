@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import dtypes
 
-__all__ = ["add_call", "add_constant", "add_empty_list", "add_node", "add_numbers", "add_zero"]
+__all__ = [
+    "add_call",
+    "add_constant",
+    "add_empty_list",
+    "add_node",
+    "add_numbers",
+    "add_stand_in",
+    "add_zero",
+]
 
 
 def add_node(definition: Any, op: str, inputs: tuple[str, ...] | list[str] = ()) -> Any:
@@ -41,6 +50,30 @@ def add_numbers(definition: Any, *numbers: float, is_scalar: bool = True) -> str
         tensor.tensor_shape.dim.add().size = len(numbers)
     tensor.float_val.extend(numbers)
     return f"{made.name}:output:0"
+
+
+def add_stand_in(
+    definition: Any,
+    name: str,
+    outputs: Sequence[Any],
+    given: Sequence[str],
+    renamed: dict[str, str],
+) -> Any:
+    """A node of a name that hands on what is given in place of another one's outputs.
+
+    Args:
+        definition: gets the node.
+        name: of both.
+        outputs: of the other one, as many as are given.
+        given: references.
+        renamed: gets the references of the outputs that were -> those that are.
+    """
+    made = definition.node_def.add(name=name, op="IdentityN" if given else "NoOp")
+    made.input.extend(given)
+    for at, output in enumerate(outputs):
+        made.attr["T"].list.type.append(output.dtype)
+        renamed[output.reference] = f"{name}:output:{at}"
+    return made
 
 
 def add_call(definition: Any, function: Any, inputs: list[str], is_stateful: bool) -> Any:

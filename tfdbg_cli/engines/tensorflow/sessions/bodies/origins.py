@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
-from tfdbg_cli.dumps.tfdbg_dir.names import parse_feed_node_name
+from tfdbg_cli.dumps.tfdbg_dir.runtime_names import user_names
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Functions, Inner
 from tfdbg_cli.engines.tensorflow.shared.private import functions_of
 
 __all__ = ["NodeExecution", "NodeOrigin", "Origins"]
-
-# The fetching of a tensor; one that a device gets from another, "x/_7", or that was computed ahead
-# of the run, "x/_0__cf__3"; what several element-wise operations were made one of.
-_RETURNED = re.compile(r"_retval_(.+)_\d+_\d+\Z")
-_COPIED = re.compile(r"/_\d+(?:__cf__\d+)?\Z")
-_COMPOSED = re.compile(r"/unary_ops_composition\Z")
-# What grappler's memory optimizer makes of "name".
-_REPEATED = re.compile(r"(?:RecomputeTrigger|Recomputed)/|swap_(?:in|out)_")
-# What it else makes of "scope/name": "name-0-TransposeNHWCToNCHW-LayoutOptimizer",
-# "name-0-CastToFp16-0-AutoMixedPrecision",
-# "ConstantFolding/scope/name_recip", "scope/ArithmeticOptimizer/ReplaceMulWithSquare_name".
-_INSERTED = re.compile(r"-[^/]*(?:LayoutOptimizer|AutoMixedPrecision)\Z")
-_PORT = re.compile(r"-\d+-")
-_OPTIMIZER = re.compile(r"(ConstantFolding\w*|\w+Optimizer)\Z")
-_SEPARATOR = re.compile(r"[_-]")
 
 # Where the bodies of an operation that wasn't inlined begin; see `functions`.
 _STEPS = {"While": ("body/_0/", "cond/_0/"), "If": ("then/_0/", "else/_0/")}
@@ -120,7 +104,7 @@ class Origins:
 
     def _find(self, runtime_name: str) -> NodeOrigin:
         name = runtime_name.removeprefix("Func/")  # what an inlined call was given and gave
-        for candidate in _candidates(name):
+        for candidate in user_names(name):
             found = self._exactly(candidate)
             if found is not None:
                 return found
@@ -204,47 +188,3 @@ def _alike(op: Any, one: NodeExecution) -> int:
     """How many of an executed node's inputs are those of an operation."""
     names = {tensor.op.name for tensor in op.inputs}
     return sum(name in names for name in one.inputs)
-
-
-def _candidates(name: str) -> Iterator[str]:
-    """The names of the user's that a name of the runtime may come from, best first."""
-    yield name
-    fed = parse_feed_node_name(name)
-    if fed is not None:
-        yield fed[0]
-    returned = _RETURNED.match(name)
-    if returned is not None:
-        yield returned[1]
-    plain = name.partition(":")[0]  # kernels of a GPU: "name:kernel"
-    if plain != name:
-        yield plain
-    again = _REPEATED.match(plain)
-    if again is not None:
-        plain = plain[again.end() :]
-        yield plain
-        yield re.sub(r"_\d+\Z", "", plain)
-    for pattern in (_COPIED, _COMPOSED):
-        shorter = pattern.sub("", plain)
-        if shorter != plain:
-            yield shorter
-            plain = shorter
-    if _INSERTED.search(plain):
-        for port in reversed(list(_PORT.finditer(plain))):
-            yield plain[: port.start()]
-        plain = _INSERTED.sub("", plain)
-        yield plain
-    parts = plain.split("/")
-    kept = [part for part in parts if not _OPTIMIZER.match(part)]
-    if kept and len(kept) < len(parts):
-        scope = "".join(f"{part}/" for part in kept[:-1])
-        for base in _shortened(kept[-1]):
-            yield scope + base
-
-
-def _shortened(name: str) -> Iterator[str]:
-    """A name without the words before it, then without those behind it as well."""
-    cuts = [match.start() for match in _SEPARATOR.finditer(name)]
-    for stop in [len(name), *reversed(cuts)]:
-        for start in [0, *(cut + 1 for cut in cuts if cut < stop)]:
-            if start < stop:
-                yield name[start:stop]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["Liveness"]
+from tfdbg_cli.engines.tensorflow.sessions.capture.topology import Edges, edge_of, order, walk
+from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
+
+__all__ = ["Liveness", "OrderedRun", "ordered_run"]
 
 # A literal of a condition: the predicate's operation and slot, and which way it goes. A Merge
 # whose inputs don't add up to "always" gets a literal of its own.
@@ -14,6 +17,41 @@ _Literal = tuple[Any, int, object]
 _Condition = frozenset[_Literal]
 
 _ALWAYS: _Condition = frozenset()
+
+
+class OrderedRun(NamedTuple):
+    """The operations of a run, in the order in which they can be done.
+
+    Attributes:
+        fed: ``(operation, slot)`` of the fed tensors.
+        asked: those of the fetches.
+        roots: what it is all there for: fetches that aren't fed, and targets, whose slot is -1.
+        edges: of each operation.
+        ops: the operations.
+        alive: which of their tensors are computed in every run.
+    """
+
+    fed: frozenset[tuple[Any, int]]
+    asked: set[tuple[Any, int]]
+    roots: list[tuple[Any, int]]
+    edges: dict[Any, Edges]
+    ops: list[Any]
+    alive: Liveness
+
+
+def ordered_run(request: RunRequest) -> OrderedRun:
+    """What a run does for its fetches, targets and feeds."""
+    fed = frozenset(map(edge_of, request.feeds))
+    asked = {*map(edge_of, request.fetches)}
+    roots = [edge for edge in asked if edge not in fed] + [(op, -1) for op in request.targets]
+    edges = walk([op for op, _ in roots], fed)
+    ops = order(edges, {})
+    alive = Liveness(edges, fed)
+    for op in ops:
+        alive.visit(op)
+    if alive.frames:
+        ops = order(edges, alive.frames)
+    return OrderedRun(fed, asked, roots, edges, ops, alive)
 
 
 class Liveness:

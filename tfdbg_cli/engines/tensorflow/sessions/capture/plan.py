@@ -14,9 +14,9 @@ from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.tensorflow.sessions.capture.finite import FiniteCheck
-from tfdbg_cli.engines.tensorflow.sessions.capture.liveness import Liveness
+from tfdbg_cli.engines.tensorflow.sessions.capture.liveness import Liveness, ordered_run
 from tfdbg_cli.engines.tensorflow.sessions.capture.prepared import PreparedFetches
-from tfdbg_cli.engines.tensorflow.sessions.capture.topology import Buffers, edge_of, order, walk
+from tfdbg_cli.engines.tensorflow.sessions.capture.topology import Buffers, edge_of
 from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
 from tfdbg_cli.engines.tensorflow.shared.private import functions_of, is_reference
@@ -272,16 +272,7 @@ def make_plan(
         reads_ahead: variables may be read before the run.
         shares: what only hands on another tensor isn't fetched itself.
     """
-    fed = frozenset(map(edge_of, request.feeds))
-    asked = {*map(edge_of, request.fetches)}
-    roots = [op for op, slot in asked if (op, slot) not in fed] + list(request.targets)
-    edges = walk(roots, fed)
-    ops = order(edges, {})
-    alive = Liveness(edges, fed)
-    for op in ops:
-        alive.visit(op)
-    if alive.frames:
-        ops = order(edges, alive.frames)
+    fed, asked, _, edges, ops, alive = ordered_run(request)
     plan = CapturePlan(
         ops=ops,
         matcher=WatchMatcher(watch),

@@ -22,10 +22,14 @@ from tfdbg_cli.dumps.files import Chunk, make_folder, write_file
 from tfdbg_cli.dumps.proto import wire
 from tfdbg_cli.dumps.tfdbg_dir.debug_dump_dir import DebugDumpDir
 from tfdbg_cli.dumps.tfdbg_dir.events import (
+    METADATA,
+    NODE_NAME,
+    TENSOR,
     CoreMetadata,
     extract_core_metadata_from_event_proto,
     graph_event,
     message_event,
+    summary_fields,
     tensor_event,
 )
 from tfdbg_cli.dumps.tfdbg_dir.names import (
@@ -39,7 +43,6 @@ __all__ = ["Assembler", "Message", "RunFiles", "StreamedGraph", "StreamedTensor"
 
 # tensorflow/core/util/event.proto, framework/summary.proto, framework/tensor.proto
 _WALL_TIME, _GRAPH_DEF, _SUMMARY, _LOG_MESSAGE = 1, 4, 5, 6
-_VALUE_NODE_NAME, _VALUE_TENSOR, _VALUE_METADATA = 7, 8, 9
 _TENSOR_CONTENT = 4
 
 _DEVICE = re.compile(r"[\w./:@-]{1,160}", re.ASCII)
@@ -127,19 +130,13 @@ def _read_tensor(
     view: memoryview, start: int, end: int, stamp: int
 ) -> tuple[Message | None, _Piece | None]:
     watch_key, tensor, metadata = "", (0, 0), (0, 0)
-    for number, kind, a, b in wire.fields(view, start, end):
-        if number != 1 or kind != wire.LENGTH:
-            continue
-        for inner, inner_kind, first, last in wire.fields(view, a, b):
-            if inner_kind != wire.LENGTH:
-                continue
-            if inner == _VALUE_NODE_NAME:
-                watch_key = wire.text(view, first, last)
-            elif inner == _VALUE_TENSOR:
-                tensor = first, last
-            elif inner == _VALUE_METADATA:
-                metadata = first, last
-        break
+    for number, first, last in summary_fields(view, start, end):
+        if number == NODE_NAME:
+            watch_key = wire.text(view, first, last)
+        elif number == TENSOR:
+            tensor = first, last
+        elif number == METADATA:
+            metadata = first, last
     device, index, count = _read_metadata(view, *metadata)
     node, slot, debug_op = parse_watch_key(watch_key)
     if slot is None or not _DEBUG_OP.fullmatch(debug_op):

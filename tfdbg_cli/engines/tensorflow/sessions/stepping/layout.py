@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass
 from typing import Any
 
-from tfdbg_cli.engines.tensorflow.sessions.capture.liveness import Liveness
-from tfdbg_cli.engines.tensorflow.sessions.capture.topology import Buffers, edge_of, order, walk
+from tfdbg_cli.engines.tensorflow.sessions.capture.liveness import Liveness, ordered_run
+from tfdbg_cli.engines.tensorflow.sessions.capture.topology import Buffers, edge_of
 from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
 from tfdbg_cli.engines.tensorflow.sessions.stepping.effects import VARIABLES, Effects, is_handle
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Functions
@@ -182,16 +182,7 @@ def make_layout(request: RunRequest, functions: Functions) -> UnitLayout:
         request: what it is asked for and fed.
         functions: those of the graph.
     """
-    fed = frozenset(map(edge_of, request.feeds))
-    asked = {*map(edge_of, request.fetches)}
-    roots = [edge for edge in asked if edge not in fed] + [(op, -1) for op in request.targets]
-    edges = walk([op for op, _ in roots], fed)
-    ops = order(edges, {})
-    alive = Liveness(edges, fed)
-    for op in ops:
-        alive.visit(op)
-    if alive.frames:
-        ops = order(edges, alive.frames)
+    fed, asked, roots, edges, ops, alive = ordered_run(request)
     groups = _group(ops, alive, edges)
     effects, buffers = Effects(functions), Buffers(edges, ops, asked)
     taken = {op.name for op in edges}

@@ -1,0 +1,183 @@
+"""Runs watched at the borders of their modules: gradients that are made outside of modules."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from modules_kit import HEAD, TAIL, first_bad, frames, lines_left, watched
+
+
+def test_what_begins_in_the_backward_pass_of_ops_outside_of_modules(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        f"{HEAD}    def forward(self, x):\n        return x * self.weight\n{TAIL}".replace(
+            "return F.cross_entropy(out, y)",
+            "return (out * (0.0 if STEP == 2 else 1.0)).square().sum().sqrt()",
+        )
+    )
+    for name in ("has_inf_or_nan", "origin_of_nonfinite"):
+        node = "gradients/sqrt_grad/SqrtBackward0"
+        done = watched(programs, path, name=name, more=(f"ni -t {node}",))
+        assert lines_left(done) == lines_left(programs.plain(path))
+        assert first_bad(done) == f"+inf {node}:0"
+        exact = watched(
+            programs, path, level="values", name=name, more=("ni -t gradients/sqrt_grad/div",)
+        )
+        assert first_bad(exact) == "+inf gradients/sqrt_grad/div:0"
+        assert frames(done) == frames(exact) != []
+
+
+BETWEEN = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+encoder, decoder, criterion = nn.Linear(6, 4), nn.Linear(2, 6), nn.MSELoss()
+parameters = [*encoder.parameters(), *decoder.parameters()]
+optimizer = torch.optim.SGD(parameters, 1e-2)
+for step in range(4):
+    x = torch.randn(8, 6)
+    if step == 2:
+        encoder.weight.data[2:], encoder.bias.data[2:] = 0, 0
+    h = encoder(x)
+    spread = torch.sqrt(h[:, 2:] ** 2)
+    made = decoder(h[:, :2] + spread * torch.randn(8, 2)).transpose(0, 1)
+    loss = criterion(made, x.transpose(0, 1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print("LEFT", [float(p.detach().double().sum()) for p in parameters], torch.rand(1).item())
+"""
+
+
+def test_the_backward_pass_between_modules(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(BETWEEN)
+    found = {}
+    for level in ("modules", "values"):
+        done = watched(programs, path, level=level, name="origin_of_nonfinite", more=("pt loss",))
+        assert lines_left(done) == lines_left(programs.plain(path)), done.out + done.err
+        assert "Why:   the gradient of a square root at 0 at 16 elements" in done.out, done.out
+        assert "> 14  spread = torch.sqrt(h[:, 2:] ** 2)" in done.out
+        assert "(the program calls it loss)" in done.out
+        found[level] = re.findall(r"^array\((.*), dtype", done.out, re.MULTILINE)
+        spread = re.search(r"^Then: .*", done.out, re.MULTILINE)
+        assert "gradient" in spread[0] and "optimizer" in spread[0]
+    assert found["modules"] == found["values"] != []
+
+
+#: The gradient of parameters by code outside of modules: a regularizer, the gradient of a gradient.
+OUTSIDE = {
+    "regularizer": "0.1 * sum((each * (step != 2)).square().sum().sqrt() for each in parameters)",
+    "gradient penalty": "(penalty(x * (step != 2)) - 1) ** 2",
+}
+
+
+@pytest.mark.parametrize("term", OUTSIDE.values(), ids=OUTSIDE)
+def test_the_gradient_of_a_parameter_by_code_outside_of_modules(term, programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(f"""
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+parameters = [*model.parameters()]
+optimizer = torch.optim.SGD(parameters, 1e-2)
+
+
+def penalty(x):
+    x = x.clone().requires_grad_()
+    made = model(x) * x.detach().abs().sum()
+    found, = torch.autograd.grad(made.sum(), x, create_graph=True)
+    return found.square().sum().sqrt()
+
+
+for step in range(4):
+    x = torch.randn(6, 4)
+    loss = model(x).square().mean() + {term}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print("LEFT", [float(each.detach().double().sum()) for each in parameters])
+""")
+    ends = set()
+    for level in ("modules", "values"):
+        done = watched(programs, path, level=level, name="origin_of_nonfinite")
+        assert lines_left(done) == lines_left(programs.plain(path)), done.out + done.err
+        assert "Why:   the gradient of a square root at 0" in done.out, done.out
+        then = re.search(r"^Then: .*", done.out, re.MULTILINE)[0]
+        ends.add(tuple(word in then for word in ("gradient", "optimizer/")))
+    assert ends == {(True, True)}
+
+
+def test_a_loss_that_is_a_root_has_its_reason(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        f"{HEAD}    def forward(self, x):\n        return x * self.weight\n{TAIL}".replace(
+            "return F.cross_entropy(out, y)",
+            "return (out * (0.0 if STEP == 2 else 1.0)).square().mean().sqrt()",
+        )
+    )
+    done = watched(programs, path, name="origin_of_nonfinite")
+    assert "Why:   the gradient of a square root at 0\n" in done.out, done.out
+    assert "From:  [Gradient] gradients/sqrt:0  float32 []  clean  min 1, max 1" in done.out
+
+
+def test_gradients_of_torch_func_are_asked_for_no_gradients(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("""
+import torch
+from torch.func import functional_call, grad, vmap
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 3)
+
+
+def loss(parameters, x):
+    return functional_call(model, parameters, (x[None],)).square().sum().sqrt()
+
+
+parameters = {name: each.detach() for name, each in model.named_parameters()}
+for step in range(4):
+    if step == 2:
+        parameters = {name: each * 0 for name, each in parameters.items()}
+    found = vmap(grad(loss), in_dims=(None, 0))(parameters, torch.randn(5, 4))
+    parameters = {name: each - 0.1 * found[name].mean(0) for name, each in parameters.items()}
+print("LEFT", [float(each.double().sum()) for each in parameters.values()])
+""")
+    done = watched(programs, path, name="origin_of_nonfinite")
+    assert lines_left(done) == lines_left(programs.plain(path)), done.out + done.err
+    assert "the gradient of a square root at 0 at 5 elements" in done.out, done.out
+    assert "Warning" not in done.err, done.err
+
+
+def test_parameters_that_are_no_leaves_cause_no_warning(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("""
+import torch
+from torch.func import functional_call
+
+torch.manual_seed(0)
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+for step in range(4):
+    x = torch.rand(8, 1)
+    parameters = dict(model.named_parameters())
+    for _ in range(2):
+        inner = torch.log(functional_call(model, parameters, (x,)).abs() * (step != 2)).mean()
+        found = torch.autograd.grad(inner, list(parameters.values()), create_graph=True)
+        pairs = zip(parameters.items(), found)
+        parameters = {name: each - 0.1 * gradient for (name, each), gradient in pairs}
+    loss = functional_call(model, parameters, (x,)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print("LEFT", [float(each.detach().sum()) for each in model.parameters()])
+""")
+    plain = programs.plain(path)
+    for level in ("modules", "values"):
+        done = watched(programs, path, level=level, name="origin_of_nonfinite")
+        assert lines_left(done) == lines_left(plain), done.out + done.err
+        assert "the logarithm of 0 at 8 elements" in done.out, done.out
+        assert "Warning" not in done.err, done.err
