@@ -8,8 +8,8 @@ from types import FrameType
 
 __all__ = ["RunThreads", "is_over"]
 
-#: How often, and how many seconds apart, is asked whether the main thread has come from the start of
-#: a thread to the call that waits for it.
+#: How often, and how many seconds apart, is asked whether the main thread has come from the start
+#: of a thread to the call that waits for it.
 _TRIES, _SHORT = 25, 0.001
 
 

@@ -103,6 +103,25 @@ class Optimizers:
         return known[1]
 
 
+def _without_ours(original: Any) -> Any:
+    """Anomaly mode notes the stack of each op: that of the program, without our frames."""
+
+    def format_stack() -> list[str]:
+        program: list[str] = []
+        for place in original():
+            if place.startswith(_LAUNCHER):  # the program begins beneath it
+                program = []
+            elif not place.startswith(_OURS):
+                program.append(place)
+        return program
+
+    return format_stack
+
+
+_OURS = f'  File "{__file__.removesuffix(os.path.join("engines", "torch", "runs", "patches.py"))}'
+_LAUNCHER = f"{_OURS}{os.path.join('front', 'launcher.py')}"
+
+
 #: What makes a call, its positional arguments and its keyword arguments -> what the call returns.
 Interceptor = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
@@ -197,6 +216,7 @@ class Patches:
             # As what they stand for they have no source.
             self._set.replace(*MODE_COUNT, lambda _: functools.partial(_mode_count), wraps=False)
             self._set.replace(*MODE_AT, lambda _: functools.partial(_mode_at), wraps=False)
+            self._replace(torch.fx.traceback, "format_stack", _without_ours)
             scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
             if scaler is not None:
                 self._replace(scaler, "step", self._step)
