@@ -738,6 +738,17 @@ CASES = (
         torch="gradient(-x.masked_fill(one_zero == 0, -inf).log_softmax(-1)[:, 2])",
     ),
     Case(
+        "batch norm with a negative running variance",
+        r"batch norm takes the root of a negative variance at \[1\]: the smallest is -1$",
+        torch="torch.nn.functional.batch_norm(x, one[0], torch.tensor([1.0, -1, 0]))",
+    ),
+    Case(
+        "CTC loss of a target that is too long",
+        r"a target is too long for its input at \[0\]: it needs 3 steps, and its input has 2$",
+        torch="torch.nn.functional.ctc_loss(x[:, None].log_softmax(-1), torch.tensor([[1, 1]]), "
+        "torch.tensor([2]), torch.tensor([2]), reduction='none')",
+    ),
+    Case(
         "gradient of a loss of a nan, times 0",
         "",
         torch="gradient(torch.where(one_zero == 0, torch.nan, x) * 0)",

@@ -300,7 +300,7 @@ def test_settings_say_where_they_come_from(tmp_path):
         ("overhead", "file"),
         ("mouse_mode", "session"),
         ("max_elements", "session"),
-        ("threads", "default"),
+        ("pane", "default"),
     ):
         assert rows[name][2] == origin
     assert f"Set by the settings file: level ops ({path})" in " ".join(

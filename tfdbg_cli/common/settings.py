@@ -101,9 +101,10 @@ FIELDS = (
     ),
     Field(
         "threads",
-        "MainThread",
+        "",
         to_regex,
-        "Programs without sessions: runs begin on threads whose whole name matches this regex.",
+        "Programs without sessions: runs begin on threads whose whole name matches this regex; "
+        "empty: on the main thread, or, before its first run, on a thread that it joins.",
     ),
     Field(
         "rank_patience",

@@ -83,6 +83,44 @@ def _squares(op: WholeOp) -> _Reason | None:
     )
 
 
+def _running(op: WholeOp) -> _Reason | None:
+    """Of a batch norm, which is given the variance last, if it doesn't compute it itself."""
+    found = _squares(op)
+    variance = op.given[-1] if len(op.given) > 2 else None
+    if found is not None or op.first() is None or variance is None or op.made.ndim < 2:
+        return found
+    made = np.moveaxis(op.made, 1, 0).reshape(op.made.shape[1], -1)
+    if variance.shape != made.shape[:1]:
+        return None
+    bad = np.asarray(~np.isfinite(made).all(1))
+    if not np.isnan(made[bad]).all() or not (variance[bad] < 0).all():
+        return None
+    least = f"the smallest is {variance[bad].min():.5g}"
+    return "variance", f"batch norm takes the root of a negative variance{places_of(bad)}: {least}"
+
+
+def _too_long(op: WholeOp) -> _Reason | None:
+    """Of CTC, which needs a step for each label, and one for the blank between equal ones."""
+    by_name = op.lineage.dump.by_tensor
+    found = [value_of(each) for name in op.node.inputs[1:4] for each in by_name(name)[:1]]
+    told = [op.node.attributes.get(f"{ARGUMENT}{name}", "") for name in _LENGTHS]
+    found += [[int(each) for each in re.findall(r"\d+", text)] for text in told if text]
+    bad = np.isposinf(op.made)
+    if op.slot or not bad.any() or [np.shape(each) for each in found[1:]] != [bad.shape] * 2:
+        return None
+    labels, steps, counts = (np.asarray(each) for each in found)
+    ends = np.cumsum(counts)
+    rows = [
+        labels[at, :count] if labels.ndim > 1 else labels[ends[at] - count : ends[at]]
+        for at, count in enumerate(counts)
+    ]
+    needs = np.array([len(row) + np.count_nonzero(row[1:] == row[:-1]) for row in rows])
+    if not (needs[bad] > steps[bad]).all():
+        return None
+    first = f"it needs {needs[bad][0]} steps, and its input has {steps[bad][0]}"
+    return "ctc", f"a target is too long for its input{places_of(bad)}: {first}"
+
+
 def _labels(op: WholeOp) -> _Reason | None:
     dump, node = op.lineage.dump, op.node
     weights = [floats(each) for each in dump.by_tensor(f"{node.name}:1")]
@@ -178,16 +216,22 @@ def _whole_step(op: WholeOp) -> _Reason | None:
     return "eps", f"0 / 0{places_of(bad)}: the gradient is 0 there, and eps is 0"
 
 
+_LENGTHS = ("input_lengths", "target_lengths")
 _STEP_NUMBERS = ("lr", "eps", "weight_decay")
 _OPS: Mapping[str, Callable[[WholeOp], _Reason | None]] = {
     **dict.fromkeys(
         (
-            *("native_layer_norm", "native_group_norm", "native_batch_norm", "mse_loss"),
+            *("native_layer_norm", "native_group_norm", "mse_loss", "instance_norm"),
             *("_native_batch_norm_legit", "var", "std", "var_mean", "std_mean", "layer_norm"),
-            *("group_norm", "batch_norm", "instance_norm"),
+            "group_norm",
         ),
         _squares,
     ),
+    **dict.fromkeys(
+        (*("native_batch_norm", "batch_norm", "_native_batch_norm_legit_no_training"),),
+        _running,
+    ),
+    **dict.fromkeys(("_ctc_loss", "ctc_loss"), _too_long),
     **dict.fromkeys(
         (
             *("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss2d", "nll_loss_nd"),

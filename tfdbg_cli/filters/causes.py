@@ -88,6 +88,8 @@ ADVICE = {
     "before": "config set level ops: the next run then has the ops before it.",
     "number": "Find where the number comes from: the op combines it with every element.",
     "matrix": "Add a small multiple of the identity, x + 1e-6 * eye(n), or leave such ones out.",
+    "variance": "Find what has written the variance: no batch has one below 0.",
+    "ctc": "Leave such examples out, or use CTCLoss(zero_infinity=True).",
     "memory": "Fill the memory where it is made (zeros), or leave out elements never written.",
     "inputs": "config set level values keeps the inputs of each op.",
     "constant": "Normalize over another axis, or look for what has saturated or died before it.",

@@ -3,29 +3,61 @@
 import pytest
 from breakers_kit import EVERY_RUN, Both, lines_of, nodes, shown
 
+IN_A_THREAD = """
+import threading
+
+def work():
+    model = Net()
+    tell(train(model).item(), digest(model))
+
+thread = threading.Thread(target=work, name="trainer")
+thread.start()
+thread.join()
+"""
+
 
 def test_training_in_another_thread(both: Both) -> None:
-    path = both.write(
-        """
+    """Its runs are the program's, if the main thread has none before."""
+    path = both.write(IN_A_THREAD)
+    for first in ((), ("config set threads .*", "run -n")):
+        out = both.compare(path, *first, *EVERY_RUN)
+        assert out.count("--- run-end: trainer: training run") == 3 - bool(first)
+    alone = both.write(f"train(Net(), 1)\n{IN_A_THREAD}\ntrain(Net(), 1)", "second")
+    out = both.compare(alone, *EVERY_RUN)
+    assert out.count("--- run-end: training run") == 2 and "trainer:" not in out
+    # Nobody asks, and nothing is there to run the commands at.
+    path.write_text(path.read_text().replace("tell(train(model).item(), digest(model))", "tell(0)"))
+    assert both.debugged(path, *EVERY_RUN).status == 1
+
+
+def test_threads_that_train_at_once(both: Both) -> None:
+    """Nothing is read that another one may be freeing."""
+    text = """
         import threading
 
-        def work():
-            model = Net()
-            tell(train(model).item(), digest(model))
+        models = [Net() for _ in range(3)]
+        optimizers = [torch.optim.Adam(each.parameters()) for each in models]
 
-        thread = threading.Thread(target=work, name="trainer")
-        thread.start()
-        thread.join()
-        """
-    )
-    # Nobody asks, and nothing is there to run the commands at: the main thread has no run.
-    for first in ((), ("config set threads .*", "run -n")):
-        done = both.debugged(path, *first, *EVERY_RUN)
-        assert lines_of(done) == lines_of(both.alone(path))
-        assert "run-end" not in done.out and "run-start" not in done.out
-        assert done.status == 1
-    done = both.debugged(both.write(f"train(Net(), 1)\n{path.read_text()}", "second"))
-    assert done.status == 0
+        def work(at):
+            for _ in range(40):
+                optimizers[at].zero_grad()
+                models[at](torch.ones(8, 4)).mean().backward()
+                optimizers[at].step()
+
+        threads = [threading.Thread(target=work, args=(at,)) for at in range(FIRST, 3)]
+        for thread in threads:
+            thread.start()
+        if FIRST:
+            work(0)
+        for thread in threads:
+            thread.join()
+        tell(digest(*models))
+    """
+    for first in "01":
+        path = both.write(text.replace("FIRST", first), f"first_{first}")
+        done = both.debugged(path, "run -f has_inf_or_nan")
+        assert (done.status, lines_of(done)) == (0, lines_of(both.alone(path)))
+        assert "no tensor passed has_inf_or_nan" in done.err
 
 
 def test_threads_are_chosen_by_their_names(both: Both) -> None:

@@ -132,3 +132,28 @@ def test_warnings_are_printed_as_alone(both: Both) -> None:
         train(Net())
         """
     both.compare(both.write(program), "run -f has_inf_or_nan")
+
+
+@pytest.mark.parametrize("way", ["everything", "records", "modules"])
+def test_the_stack_that_anomaly_mode_prints(both: Both, way: str) -> None:
+    """The program's alone, whatever is recorded, also inside of a model."""
+    path = both.write(
+        """
+        class Root(nn.Module):
+            def forward(self, x):
+                return torch.sqrt(x) * 0
+
+        model = nn.Sequential(nn.Linear(4, 2), nn.ReLU(), Root())
+        torch.optim.SGD(model.parameters(), lr=0.1)
+        nn.init.constant_(model[0].bias, -9)
+        with torch.autograd.set_detect_anomaly(True):
+            model(torch.randn(3, 4)).sum().backward()
+        """
+    )
+    alone, done = (
+        each.err.partition("Triggered internally")[0]
+        for each in (both.alone(path), both.debugged(path, *WAYS[way]))
+    )
+    begin = f'File "{path}", line 11, in <module>'  # alone, the server of tests is above that
+    assert done.partition(begin)[1:] == alone.partition(begin)[1:]
+    assert "in forward" in done and "tfdbg_cli" not in done

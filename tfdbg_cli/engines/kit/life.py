@@ -27,7 +27,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import re
 import sys
 import threading
 import time
@@ -55,6 +54,7 @@ from tfdbg_cli.engines.kit.description import OpenRun, RunDescription, RunDriver
 from tfdbg_cli.engines.kit.followed import followed_values
 from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
 from tfdbg_cli.engines.kit.policy import CapturePolicy, RunCosts
+from tfdbg_cli.engines.kit.run_threads import RunThreads, is_over
 from tfdbg_cli.engines.kit.watch_matcher import watch_of
 
 __all__ = ["BLOCK", "RunInputsOf", "RunLife"]
@@ -102,8 +102,7 @@ class RunLife(ABC, Generic[R]):
         self._last: CaptureLevel | None = None
         self._is_busy = False  # we are at a stop, or at work ourselves
         self._is_off = False  # for good
-        self._thread_rule: tuple[str, re.Pattern[str]] = ("", re.compile(""))
-        self._local = threading.local()
+        self._threads = RunThreads()
 
     # What an engine says of its framework.
 
@@ -166,6 +165,7 @@ class RunLife(ABC, Generic[R]):
         host = self._program.host()
         if host is None:
             return
+        self._threads.begins()
         description = run.description
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
@@ -571,18 +571,25 @@ class RunLife(ABC, Generic[R]):
         self._program.rest()
         return True
 
+    def is_elsewhere(self) -> bool:
+        """Whether this thread is another one than that of the runs."""
+        run = self._run
+        if run is not None:
+            return run.thread != threading.get_ident()
+        return not self._threads.counts(self._program.setting("threads"))
+
     def is_here(self) -> bool:
         """Whether what this thread does counts."""
         if self._is_busy or self._is_off or self.is_paused():
             return False
-        if self._run is not None:
-            return self._run.thread == threading.get_ident()
-        rule = self._program.setting("threads")
-        if rule != self._thread_rule[0]:
-            self._thread_rule = (rule, re.compile(rule))
-            self._local = threading.local()
-        known = getattr(self._local, "counts", None)
-        if known is None:
-            name = threading.current_thread().name
-            known = self._local.counts = self._thread_rule[1].fullmatch(name) is not None
-        return bool(known)
+        run = self._run
+        if run is not None and run.thread == threading.get_ident():
+            return True
+        if not self._threads.counts(self._program.setting("threads")):
+            return False
+        if run is not None:
+            if not is_over(run.thread):
+                return False
+            run.cut_short = run.cut_short or "its thread ended in the middle of it"
+            self.close_run()
+        return True

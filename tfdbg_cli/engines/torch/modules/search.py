@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import torch
@@ -24,6 +25,8 @@ __all__ = ["Search"]
 
 # Calls that are made once more for one run.
 _MOST_AGAIN = 8
+# Hooks that are named where none was called.
+_MOST_HOOKS = 3
 
 
 class Search:
@@ -128,4 +131,14 @@ class Search:
 def _clean(module: torch.nn.Module) -> str:
     hooks = [each for part in module.modules() for each in module_hooks_of(part)]
     hooks += [each for part in module.modules() for each in backward_hooks_of(part)]
-    return "the replay was clean" + (", which calls none of its hooks" if any(hooks) else "")
+    if not any(hooks):
+        return "the replay was clean"
+    functions = [function for each in hooks for function in each.values()]
+    codes = [getattr(each, "__code__", None) for each in functions]
+    places = [
+        f"{code.co_name} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+        for code in dict.fromkeys(codes)
+        if code is not None
+    ]
+    shown = ", ".join(places[:_MOST_HOOKS]) + (", …" if len(places) > _MOST_HOOKS else "")
+    return f"the replay was clean, which calls none of its hooks{shown and ': '}{shown}"

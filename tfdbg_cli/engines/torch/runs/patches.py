@@ -29,6 +29,7 @@ from tfdbg_cli.engines.torch.private import (
 )
 from tfdbg_cli.engines.torch.record.capture import program_modes
 from tfdbg_cli.engines.torch.runs.keras_steps import KerasSteps
+from tfdbg_cli.engines.torch.values.access import TRAINED_ELSEWHERE
 
 if TYPE_CHECKING:
     from tfdbg_cli.engines.torch.runs.runs import Runs
@@ -39,10 +40,14 @@ _is_compiling: Callable[[], bool] = torch.compiler.is_compiling
 
 
 class Optimizers:
-    """The optimizers that are alive, and which parameters they own."""
+    """The optimizers that are alive, and which parameters they own.
+
+    Those that are used on another thread than that of the runs aren't among them.
+    """
 
     def __init__(self) -> None:
         self._alive: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+        self._elsewhere: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._owned: dict[int, tuple[tuple[tuple[int, int], ...], frozenset[int]]] = {}
 
     def __iter__(self) -> Iterator[Optimizer]:
@@ -51,9 +56,27 @@ class Optimizers:
     def __bool__(self) -> bool:
         return bool(self._alive)
 
-    def add(self, optimizer: Optimizer) -> None:
-        """One was made."""
-        self._alive.add(optimizer)
+    def add(self, optimizer: Optimizer, is_elsewhere: bool = False) -> None:
+        """One was made, or makes a step.
+
+        Args:
+            optimizer: it.
+            is_elsewhere: on another thread than that of the runs.
+        """
+        if is_elsewhere == (optimizer in self._elsewhere):
+            if not is_elsewhere:
+                self._alive.add(optimizer)
+            return
+        parameters = self._parameters(optimizer)
+        if is_elsewhere:
+            self._alive.discard(optimizer)
+            self._elsewhere.add(optimizer)
+            TRAINED_ELSEWHERE.update(parameters)
+            weakref.finalize(optimizer, TRAINED_ELSEWHERE.difference_update, parameters)
+        else:
+            self._elsewhere.discard(optimizer)
+            self._alive.add(optimizer)
+            TRAINED_ELSEWHERE.difference_update(parameters)
 
     def find(self) -> None:
         """Add those that were made before anybody watched."""
@@ -77,6 +100,25 @@ class Optimizers:
             known = self._owned[id(optimizer)] = (state, ids)
             weakref.finalize(optimizer, self._owned.pop, id(optimizer), None)
         return known[1]
+
+
+def _without_ours(original: Any) -> Any:
+    """Anomaly mode notes the stack of each op: that of the program, without our frames."""
+
+    def format_stack() -> list[str]:
+        program: list[str] = []
+        for place in original():
+            if place.startswith(_LAUNCHER):  # the program begins beneath it
+                program = []
+            elif not place.startswith(_OURS):
+                program.append(place)
+        return program
+
+    return format_stack
+
+
+_OURS = f'  File "{__file__.removesuffix(os.path.join("engines", "torch", "runs", "patches.py"))}'
+_LAUNCHER = f"{_OURS}{os.path.join('front', 'launcher.py')}"
 
 
 #: What makes a call, its positional arguments and its keyword arguments -> what the call returns.
@@ -173,6 +215,7 @@ class Patches:
             # As what they stand for they have no source.
             self._set.replace(*MODE_COUNT, lambda _: functools.partial(_mode_count), wraps=False)
             self._set.replace(*MODE_AT, lambda _: functools.partial(_mode_at), wraps=False)
+            self._replace(torch.fx.traceback, "format_stack", _without_ours)
             scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
             if scaler is not None:
                 self._replace(scaler, "step", self._step)
@@ -337,10 +380,11 @@ class Patches:
         return self._clip(original, is_norm=False)
 
     def _noticing(self, original: Any) -> Any:
-        optimizers = self._runs.optimizers
+        runs, optimizers = self._runs, self._runs.optimizers
 
         def _patch_step_function(self: Optimizer) -> None:
-            optimizers.add(self)
+            if not runs.is_elsewhere():
+                optimizers.add(self)
             original(self)
 
         return _patch_step_function

@@ -239,6 +239,8 @@ class Runs(Lifecycle):
         """``Optimizer.step`` or ``GradScaler.step``."""
         if self.is_idle():
             return None
+        if isinstance(owner, torch.optim.Optimizer):
+            self.optimizers.add(owner, self.is_elsewhere())
         if not self.is_here():
             phase = PROCESS_PATCHES.helpers.phase("optimizer", owner)
             return _within(phase, (original, (owner, *args), kwargs))

@@ -25,6 +25,7 @@ from tfdbg_cli.engines.torch.private import (
 __all__ = [
     "PLAIN",
     "QUANTIZED",
+    "TRAINED_ELSEWHERE",
     "Access",
     "access",
     "gradient_of",
@@ -181,10 +182,17 @@ def has_own_dispatch(tensor: torch.Tensor) -> bool:
     )
 
 
+#: The ids of parameters that a thread trains whose runs aren't watched: it may free a gradient
+#: while somebody else takes it, which ends the process.
+TRAINED_ELSEWHERE: set[int] = set()
+
+
 def gradient_of(tensor: torch.Tensor) -> torch.Tensor | None:
     """What a backward pass has left in ``grad``.
 
     A parameter may be no leaf (`torch.func.functional_call`). It has no gradient then, and PyTorch
-    warns of the question.
+    warns of the question. One of `TRAINED_ELSEWHERE` isn't asked.
     """
+    if TRAINED_ELSEWHERE and id(tensor) in TRAINED_ELSEWHERE:
+        return None
     return tensor.grad if tensor.is_leaf or tensor.retains_grad else None

@@ -1,0 +1,65 @@
+"""The threads on which the runs of a program begin."""
+
+import re
+import sys
+import threading
+import time
+from types import FrameType
+
+__all__ = ["RunThreads", "is_over"]
+
+#: How often, and how many seconds apart, is asked whether the main thread has come from the start
+#: of a thread to the call that waits for it.
+_TRIES, _SHORT = 25, 0.001
+
+
+class RunThreads:
+    """Says whether a run may begin on the calling thread.
+
+    A rule, the user's regex, names the threads. Without one it is the main thread and, as long as
+    that has begun no run, a thread for whose end it waits: a program may train in a thread alone.
+    """
+
+    def __init__(self) -> None:
+        self._rule: re.Pattern[str] | None = None
+        self._local = threading.local()
+        self._is_main_alone = False
+
+    def counts(self, rule: str) -> bool:
+        """Whether a run may begin here."""
+        if not rule and threading.get_ident() == threading.main_thread().ident:
+            return True
+        if not rule and self._is_main_alone:
+            return False
+        if self._rule is None or rule != self._rule.pattern:
+            self._rule = re.compile(rule)
+            self._local = threading.local()
+        known = getattr(self._local, "counts", None)
+        if known is None:
+            thread = threading.current_thread()
+            known = self._rule.fullmatch(thread.name) is not None if rule else _is_awaited(thread)
+            self._local.counts = known
+        return bool(known)
+
+    def begins(self) -> None:
+        """A run begins here; from the main thread's first one on, others don't count."""
+        self._is_main_alone |= threading.current_thread() is threading.main_thread()
+
+
+def is_over(thread: int) -> bool:
+    """Whether a thread has ended."""
+    return thread not in sys._current_frames()
+
+
+def _is_awaited(thread: threading.Thread) -> bool:
+    """Whether the main thread waits for the end of this one, which runs right now."""
+    for _ in range(_TRIES):
+        time.sleep(_SHORT)
+        frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)
+        while frame is not None:
+            if frame.f_code is threading._shutdown.__code__:  # type: ignore[attr-defined]
+                return True
+            if frame.f_code is threading.Thread.join.__code__:
+                return frame.f_locals.get("self") is thread
+            frame = frame.f_back
+    return False
