@@ -169,6 +169,15 @@ SESSIONS = {
         "loop/log gradients/loop/log_grad/Reciprocal",
         lambda x: tf.gradients(_product(x), x)[0],
     ),
+    "what is computed twice in a loop, and once by the runtime": (
+        "loop/Log loop/Log_1",
+        lambda x: tf1.while_loop(
+            lambda i, a: i < 4,
+            lambda i, a: (i + 1, a.write(i, tf.math.log(x[i]) * 2.0 - tf.math.log(x[i]) * x[i])),
+            [0, _array(x)],
+            name="loop",
+        )[1].stack(),
+    ),
     "the gradient of a loop in a loop": (
         "while/loop/log gradients/while/loop/log_grad/Reciprocal",
         lambda x: tf.gradients(_products(x), x)[0],
@@ -187,3 +196,29 @@ def test_what_a_loop_of_a_session_has_put_into_an_array_began_there(old_control_
         )
     found = dict.fromkeys(each.node_name for each in capture.dump.find(origin_of_nonfinite))
     assert list(found) == ops.split()
+
+
+# A loop that counts up from 0 does what the runtime's own counter does; a quotient is computed by
+# another op, and of what is computed twice one is left.
+LOOPS = {
+    "a division by a constant": ("Log", lambda v: tf.math.log(v) / 3.0),
+    "a division of 1": ("truediv", lambda v: tf.reduce_sum(1.0 / tf.stack([v, 1.0]))),
+    "what is computed twice": ("Log Log_1", lambda v: tf.math.log(v) * 2.0 - tf.math.log(v) * v),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_a_loop_of_a_functions_kind_has_put_into_an_array_began_there(graph, name):
+    ops, compute = LOOPS[name]
+    x = tf1.placeholder(tf.float32, [4], name="x")
+    array = tf1.TensorArray(tf.float32, size=4)
+    made = tf1.while_loop(
+        lambda i, a: i < 4, lambda i, a: (i + 1, a.write(i, compute(x[i]))), [0, array], name="loop"
+    )[1].stack()
+    with tf1.Session() as session:
+        capture = ENGINE.adapt(session).debug_run(
+            tf.reduce_sum(made), {x: [2.0, 3.0, 0.0, 4.0]}, None, None, Watch()
+        )
+    found = dict.fromkeys(each.node_name for each in capture.dump.find(origin_of_nonfinite))
+    assert all(each.startswith("loop/body/") for each in found), found
+    assert [each.rpartition("/")[2] for each in found] == ops.split()
