@@ -25,7 +25,7 @@ from tfdbg_cli.dumps.sources import Frame, in_package, model_frame, own_frame
 from tfdbg_cli.filters.absorbed import Absorption
 from tfdbg_cli.filters.cause_ops import forward_node
 from tfdbg_cli.filters.causes import cause_of
-from tfdbg_cli.filters.lineage import TensorLineage, inputs_of
+from tfdbg_cli.filters.lineage import TensorLineage, holds_others, inputs_of
 from tfdbg_cli.filters.origins import absorbed_by, began_here, came_in, origin_of_nonfinite
 from tfdbg_cli.remedies.tried import tried_at_stop
 
@@ -165,7 +165,7 @@ class _Verdict:
         lineage = TensorLineage.of(self._dump)
         unseen = (each for each in node.inputs if lineage.as_given(self._begin, each) is None)
         makers = (self._graph.nodes.get(node_name_of(each)) for each in unseen)
-        return any(each is not None and each.inputs for each in makers)
+        return any(each and each.inputs and not holds_others(each) for each in makers)
 
     def reason(self) -> Iterator[Line]:
         """Why, where that can be shown."""
