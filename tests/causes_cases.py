@@ -482,7 +482,7 @@ CASES = (
         torch="torch.linalg.slogdet(x[:, :2] * 0 + 1)[1]",
         tensorflow="tf.linalg.slogdet(w[:, :2] * 0 + 1)[1]",
         jax="jnp.linalg.slogdet(w[:, :2] * 0 + 1)[1]",
-        otherwise={"jax": "the logarithm of 0$"},
+        otherwise={"jax": r"the logarithm of 0( at \[1\])?$"},
     ),
     Case(
         "Cholesky of a matrix of zeros",
@@ -504,6 +504,18 @@ CASES = (
         jax="jax.scipy.linalg.solve_triangular(w[:, 1:] * one_zero[:, 1:], one[:, :1])",
     ),
     Case(
+        "inverse of a singular matrix",
+        "the inverse of a singular matrix$",
+        torch="torch.linalg.inv_ex(x[:, :2] * 0 + 1)[0]",
+        jax="jnp.linalg.inv(w[:, :2] * 0 + 1)",
+        otherwise={"jax": "a division by a 0 on the diagonal: the matrix is singular$"},
+    ),
+    Case(
+        "a system of equations of a singular matrix",
+        r"a division by a 0 on the diagonal: the matrix is singular$",
+        jax="jnp.linalg.solve(w[:, :2] * 0 + 1, w[0, :2])",
+    ),
+    Case(
         "gradient of arctan2 at the origin",
         rf"the gradient of arctan2 at \(0, 0\){_AT}",
         tensorflow="tf.gradients(tf.math.atan2(zero, zero), w)[0]",
@@ -523,6 +535,11 @@ CASES = (
         torch="gradient(torch.sqrt(zero))",
         tensorflow="tf.gradients(tf.sqrt(zero), w)[0]",
         jax="jax.grad(lambda w: jnp.sqrt(w * one_zero).sum())(w)",
+    ),
+    Case(
+        "gradient of a square root on several devices",
+        r"the gradient of a square root at 0 at \[0, 1, 1\]$",
+        jax="sharded(jax.grad(lambda w: jnp.sqrt(abs(w - 0.5)).sum()))(w)",
     ),
     Case(
         "gradient of a square root that a where leaves out",

@@ -55,6 +55,10 @@ class Told:
         assert bool(said) == bool(expected), out
         assert re.match(expected, said), out
 
+    def check_silence(self, words: str) -> None:
+        """Some words are said of no case."""
+        assert not [name for name, out in self._parts.items() if words in out]
+
     def check_remedies(self) -> None:
         """For nine of ten reasons one remedy makes the run clean, and so does its patch."""
         tried = self.remedies()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.node_words import ARGUMENT, WRITES
-from tfdbg_cli.dumps.graph import Node
+from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.filters.cause_patterns import number_of
 from tfdbg_cli.filters.cause_rules import CLOSE, MOST_OF_MATRIX, places_of
 from tfdbg_cli.filters.lineage import TensorLineage, floats, value_of
@@ -172,14 +172,25 @@ def _cholesky(op: WholeOp) -> _Reason | None:
     return "matrix", f"{text}: its smallest eigenvalue is {values[0, 0]:.3g}"
 
 
-def _log_determinant(op: WholeOp) -> _Reason | None:
-    x, bad = _matrices(op), np.asarray(np.isneginf(op.made))
-    if x is None or x.shape[:-2] != bad.shape or not bad.any():
-        return None
-    values = np.linalg.svd(x[bad], compute_uv=False)
-    if not (values[:, -1] <= values[:, 0] * CLOSE).all():
-        return None
-    return "matrix", f"the logarithm of the determinant of a singular matrix{places_of(bad)}"
+def _singular(name: str, whole: bool) -> Callable[[WholeOp], _Reason | None]:
+    """A function that has no value of a matrix that is singular.
+
+    Args:
+        name: of it.
+        whole: it gives a matrix for each matrix, not a number.
+    """
+
+    def find(op: WholeOp) -> _Reason | None:
+        x = _matrices(op)
+        bad = np.asarray(~np.isfinite(op.made).all((-2, -1)) if whole else np.isneginf(op.made))
+        if x is None or x.shape[:-2] != bad.shape or not bad.any():
+            return None
+        values = np.linalg.svd(x[bad], compute_uv=False)
+        if not (values[:, -1] <= values[:, 0] * CLOSE).all():
+            return None
+        return "matrix", f"the {name} of a singular matrix{places_of(bad)}"
+
+    return find
 
 
 def _triangular(op: WholeOp) -> _Reason | None:
@@ -196,6 +207,14 @@ def _triangular(op: WholeOp) -> _Reason | None:
     if not has_zero[bad].all():
         return None
     return "matrix", f"a division by a 0 on the diagonal: the matrix is singular{places_of(bad)}"
+
+
+def _by_lu(op: WholeOp) -> _Reason | None:
+    """Of a system of equations whose op is given the parts as well, as JAX solves and inverts."""
+    nodes = op.lineage.graph.nodes if op.lineage.graph is not None else {}
+    makers = (nodes.get(node_name_of(each)) for each in op.node.inputs)
+    at = next((at for at, each in enumerate(makers) if each and each.op_type == "lu"), None)
+    return _triangular(op._replace(given=op.given[at:])) if at is not None else None
 
 
 def _whole_step(op: WholeOp) -> _Reason | None:
@@ -245,8 +264,9 @@ _OPS: Mapping[str, Callable[[WholeOp], _Reason | None]] = {
     **dict.fromkeys(("cholesky", "Cholesky"), _cholesky),
     **dict.fromkeys(
         ("_linalg_slogdet", "linalg_slogdet", "logdet", "LogMatrixDeterminant", "slogdet"),
-        _log_determinant,
+        _singular("logarithm of the determinant", whole=False),
     ),
+    "linalg_inv_ex": _singular("inverse", whole=True),
     **dict.fromkeys(
         (
             *("linalg_lu_solve", "linalg_solve_triangular", "lu_solve", "triangular_solve"),
@@ -254,6 +274,7 @@ _OPS: Mapping[str, Callable[[WholeOp], _Reason | None]] = {
         ),
         _triangular,
     ),
+    "custom_linear_solve": _by_lu,
     **dict.fromkeys(
         ("_fused_adagrad_", "_fused_adam_", "_fused_adamw_", "_fused_sgd_"), _whole_step
     ),

@@ -77,7 +77,7 @@ class Makers:
             return f"{forward.name}:0" if self._computes(forward) == "sqrt" else ""
         # 0.5 / sqrt(x), which only the backward pass reads, is how JAX has it.
         root, maker = self._maker(_operand(node, 1))
-        if constant(node, 0) != 0.5 or self._computes(maker) != "sqrt":
+        if self._number(node, 0) != 0.5 or self._computes(maker) != "sqrt":
             return ""
         readers = self._readers(node)
         is_backward = [each.attributes.get(PHASE) == BACKWARD for each in readers]
@@ -161,6 +161,13 @@ class Makers:
                     line = f", line {frame.line}," if frame is not None else ""
                     return f"{name} isn't kept unchanged: {each.name}{line} has overwritten it"
         return ""
+
+    def _number(self, node: Node, place: int) -> float | None:
+        """An operand that is a number, as it stands or as ops hand it on to all elements."""
+        maker = self._maker(_operand(node, place))[1] if constant(node, place) is None else node
+        if maker is None or (maker is not node and (maker.inputs or not self._hands_on(maker))):
+            return None
+        return constant(maker, place if maker is node else 0)
 
     def _squared(self, name: str) -> str:
         """The tensor of which it is the square; empty: it is none."""

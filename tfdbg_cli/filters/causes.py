@@ -18,6 +18,7 @@ from tfdbg_cli.common.node_words import (
     PHASE,
     WRITES,
 )
+from tfdbg_cli.common.traits import traits_of
 from tfdbg_cli.dumps.dump import CannotRedo, Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.dumps.run_info import CALLS
@@ -134,7 +135,9 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     if found is None or node is None:
         return found
     info = lineage.dump.run_info()
-    is_inference = info is not None and info.kind in CALLS
+    traits = traits_of(info.engine) if info is not None else None
+    is_inference = traits is not None and traits.only_infers
+    is_inference = is_inference or (info is not None and info.kind in CALLS)
     situation = node.attributes.get(PHASE, "")
     if situation not in ("backward", "optimizer"):
         situation = "inference" if is_inference else "forward"

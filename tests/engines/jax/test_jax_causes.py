@@ -13,6 +13,12 @@ _PROGRAM = """
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec as P
+
+try:
+    from jax import shard_map
+except ImportError:
+    from jax.experimental.shard_map import shard_map
 
 inf = jnp.inf
 one = jnp.ones((2, 3))
@@ -24,6 +30,11 @@ BAD = W.at[0, 1].set(jnp.nan)
 
 def broken(x):
     return np.full_like(x, np.nan)
+
+
+def sharded(function):
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("d",))
+    return shard_map(function, mesh=mesh, in_specs=P("d"), out_specs=P("d"))
 
 
 def step(compute, params, w, bad):

@@ -70,3 +70,8 @@ def test_nothing_began(answers: Told, case: Case) -> None:
 
 def test_remedies_make_most_of_them_clean(answers: Told) -> None:
     answers.check_remedies()
+
+
+def test_no_advice_is_about_training(answers: Told) -> None:
+    answers.check_silence("learning rate")
+    answers.check_silence("loss from logits")

@@ -6,6 +6,7 @@ import textwrap
 import pytest
 import tensorflow as tf
 
+from tfdbg_cli.commands.graph.verdict import verdict
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 from tfdbg_cli.filters.origins import origin_of_nonfinite
@@ -169,6 +170,15 @@ SESSIONS = {
         "loop/log gradients/loop/log_grad/Reciprocal",
         lambda x: tf.gradients(_product(x), x)[0],
     ),
+    "what is computed twice in a loop, and once by the runtime": (
+        "loop/Log loop/Log_1",
+        lambda x: tf1.while_loop(
+            lambda i, a: i < 4,
+            lambda i, a: (i + 1, a.write(i, tf.math.log(x[i]) * 2.0 - tf.math.log(x[i]) * x[i])),
+            [0, _array(x)],
+            name="loop",
+        )[1].stack(),
+    ),
     "the gradient of a loop in a loop": (
         "while/loop/log gradients/while/loop/log_grad/Reciprocal",
         lambda x: tf.gradients(_products(x), x)[0],
@@ -187,3 +197,54 @@ def test_what_a_loop_of_a_session_has_put_into_an_array_began_there(old_control_
         )
     found = dict.fromkeys(each.node_name for each in capture.dump.find(origin_of_nonfinite))
     assert list(found) == ops.split()
+
+
+# A loop that counts up from 0 does what the runtime's own counter does; a quotient is computed by
+# another op, and of what is computed twice one is left.
+LOOPS = {
+    "a division by a constant": ("Log", lambda v: tf.math.log(v) / 3.0),
+    "a division of 1": ("truediv", lambda v: tf.reduce_sum(1.0 / tf.stack([v, 1.0]))),
+    "what is computed twice": ("Log Log_1", lambda v: tf.math.log(v) * 2.0 - tf.math.log(v) * v),
+}
+
+
+def _dump_of_loop(compute):
+    x = tf1.placeholder(tf.float32, [4], name="x")
+    array = tf1.TensorArray(tf.float32, size=4)
+    made = tf1.while_loop(
+        lambda i, a: i < 4, lambda i, a: (i + 1, a.write(i, compute(x[i]))), [0, array], name="loop"
+    )[1].stack()
+    total = tf.reduce_sum(made, name="total")
+    with tf1.Session() as session:
+        adapter = ENGINE.adapt(session)
+        return adapter.debug_run(total, {x: [2.0, 3.0, 0.0, 4.0]}, None, None, Watch()).dump
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_a_loop_of_a_functions_kind_has_put_into_an_array_began_there(graph, name):
+    ops, compute = LOOPS[name]
+    found = dict.fromkeys(
+        each.node_name for each in _dump_of_loop(compute).find(origin_of_nonfinite)
+    )
+    assert all(each.startswith("loop/body/") for each in found), found
+    assert [each.rpartition("/")[2] for each in found] == ops.split()
+
+
+def _verdict_of_loop(compute):
+    dump = _dump_of_loop(compute)
+    begin = next(iter(dump.find(origin_of_nonfinite)))
+    return "\n".join("".join(span.text for span in each.spans) for each in verdict(dump, begin))
+
+
+def test_constants_that_were_folded_are_known_and_lists_hand_on_what_is_bad(graph):
+    text = _verdict_of_loop(LOOPS["a division of 1"][1])
+    assert text.startswith("It began in [RealDiv] loop/body/"), text
+    assert "Why:   a division by 0 at [0]\n" in text, text
+    assert "Then:  spread to " in text and "total:0" in text, text
+
+
+def test_where_a_kernel_computes_two_ops_it_is_not_said_to_have_begun_in_the_second(graph):
+    text = _verdict_of_loop(lambda v: tf.math.log(v) * tf.math.log(v))
+    assert text.startswith("First seen in [Mul] loop/body/"), text
+    assert not re.search("^Why:", text, re.MULTILINE), text
+    assert re.search(r"^From:  \[Log\] .*not dumped$", text, re.MULTILINE), text

@@ -25,7 +25,7 @@ from tfdbg_cli.dumps.sources import Frame, in_package, model_frame, own_frame
 from tfdbg_cli.filters.absorbed import Absorption
 from tfdbg_cli.filters.cause_ops import forward_node
 from tfdbg_cli.filters.causes import cause_of
-from tfdbg_cli.filters.lineage import TensorLineage, inputs_of
+from tfdbg_cli.filters.lineage import TensorLineage, holds_others, inputs_of
 from tfdbg_cli.filters.origins import absorbed_by, began_here, came_in, origin_of_nonfinite
 from tfdbg_cli.remedies.tried import tried_at_stop
 
@@ -140,9 +140,8 @@ class _Verdict:
     def head(self) -> Iterator[Line]:
         """The tensor in which it began, and how bad it is."""
         op_type = self._node.op_type if self._node is not None else "?"
-        is_border = self._node is not None and WATCHED in self._node.attributes
         yield line(
-            ("First seen in " if is_border else "It began in ", "bold"),
+            ("First seen in " if self._is_beyond() else "It began in ", "bold"),
             (f"[{op_type}] ", "op_type"),
             self._health.name(self._begin),
             "  ",
@@ -150,6 +149,18 @@ class _Verdict:
         )
         if self._begin.note:
             yield line(("Note:  ", "bold"), self._begin.note)
+
+    def _is_beyond(self) -> bool:
+        """Whether it may have begun in something of which there are no tensors."""
+        node = self._node
+        if node is None or WATCHED in node.attributes:
+            return node is not None
+        if self._cause is not None or self._dump.lists_only_bad:
+            return False
+        lineage = TensorLineage.of(self._dump)
+        unseen = (each for each in node.inputs if lineage.as_given(self._begin, each) is None)
+        makers = (self._graph.nodes.get(node_name_of(each)) for each in unseen)
+        return any(each and each.inputs and not holds_others(each) for each in makers)
 
     def reason(self) -> Iterator[Line]:
         """Why, where that can be shown."""
@@ -382,7 +393,8 @@ class _Verdict:
                 seen.add(edge.node)
                 data = self._dump.by_node(edge.node)
                 bad = list(filter(lineage.bad, data))
-                if bad or not data:
+                # Of what a call hands on there may be lists, which aren't dumped.
+                if bad or not data or self._graph.nodes[edge.node].returns:
                     names.append(edge.node)
                 for datum in bad:
                     for source in filter(lineage.bad, lineage.inputs(datum)):

@@ -49,7 +49,8 @@ TRAITS = EngineTraits(
             clip="clamp min",
             sigmoid="erf logistic",
             tanh="tanh",
-            same="broadcast_in_dim copy expand_dims reshape squeeze stop_gradient",
+            same="broadcast_in_dim copy expand_dims pvary reshape sharding_constraint squeeze "
+            "stop_gradient",
         ),
     ),
     spelling={

@@ -12,6 +12,7 @@ TRAITS = EngineTraits(
     "onnxruntime",
     settings=(RESULTS,),
     layers=frozenset(["onnx"]),
+    only_infers=True,
     op_roles=OpRoles(
         placing=frozenset(
             [

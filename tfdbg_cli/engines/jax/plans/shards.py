@@ -148,7 +148,12 @@ class Shards:
             axis if many == self._parts.sizes[axis] else f"{axis} (all the same)"
             for axis, many in zip(self._parts.axes, lead, strict=False)
         ]
-        text = f"by shard: the first {len(names)} of its indices are {', '.join(names)}"
+        few = (
+            "first of its indices is"
+            if len(names) == 1
+            else f"first {len(names)} of its indices are"
+        )
+        text = f"by shard: the {few} {', '.join(names)}"
         if not names or not math.prod(array.shape):
             return text if names else ""
         try:

@@ -18,7 +18,7 @@ from tfdbg_cli.engines.tensorflow.sessions.bodies.lineage import (
 )
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner, kind_of
 
-__all__ = ["NodeMatcher"]
+__all__ = ["NodeMatcher", "attributes_of"]
 
 # The values of these follow from shapes alone, which TensorFlow's own shape inference knows.
 _OF_SHAPES = frozenset({"BroadcastGradientArgs", "Rank", "Shape", "ShapeN", "Size"})
@@ -35,6 +35,7 @@ _CHANGES = {
     "Max": _REDUCED,
     "Mean": _REDUCED,
     "Min": _REDUCED,
+    "Pack": frozenset({"ExpandDims"}),  # of one tensor
     "Pow": frozenset({"Reciprocal", "Rsqrt", "Sqrt", "Square"}),
     "Prod": _REDUCED,
     "Sum": _REDUCED,
@@ -125,6 +126,12 @@ class NodeMatcher:
         before, now = user.op.type, node.op
         if now.startswith("_") or now in _ANYWHERE or now in _CHANGES.get(before, ()):
             return True
+        if before in _DIVISIONS and now == "Reciprocal":  # of 1
+            dividend = lineage.origin(place_of(user.op.inputs[0], user))[1].op
+            is_known = dividend.type == "Const"
+            return is_known and bool(
+                (tensor_util.MakeNdarray(dividend.get_attr("value")) == 1).all()
+            )
         if before in _DIVISIONS and now == "Mul":  # by the reciprocal of a constant
             divisor = lineage.origin(place_of(user.op.inputs[1], user))[1].op
             factors = [lineage.nodes.get(lineage.direct(*each)[0]) for each in node.inputs]
@@ -180,7 +187,7 @@ class NodeMatcher:
             or first.op_def.is_stateful
             or not first.inputs
             or len(first.inputs) != len(second.inputs)
-            or _attributes(first) != _attributes(second)
+            or attributes_of(first) != attributes_of(second)
         ):
             return False
         for left, right in zip(first.inputs, second.inputs, strict=True):
@@ -315,10 +322,11 @@ class NodeMatcher:
                 made = self._lineage.nodes.get(have.name)
                 return made is not None and made.op == "Const"
             return self._is_constant(have) or want == have
-        return self._alike(want, have, user)
+        return self._alike(want, have, user) or self._are_twins(source, have)
 
 
-def _attributes(op: Any) -> dict[str, Any]:
+def attributes_of(op: Any) -> dict[str, Any]:
+    """What an operation was made with, without what the runtime adds for itself."""
     return {key: value for key, value in op.node_def.attr.items() if not key.startswith("_")}
 
 

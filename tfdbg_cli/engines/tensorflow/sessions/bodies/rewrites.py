@@ -19,13 +19,15 @@ from tfdbg_cli.engines.tensorflow.sessions.bodies.lineage import (
     BodyPlace,
 )
 from tfdbg_cli.engines.tensorflow.sessions.bodies.matching import NodeMatcher
+from tfdbg_cli.engines.tensorflow.sessions.bodies.merged import MergedNodes
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Functions, Inner
 
 __all__ = ["Rewrites"]
 
 # Nodes that stand for one of the user's under a name of their own.
 _REPLACED = re.compile(
-    r"(.+)/unary_ops_composition|(.*/)?ArithmeticOptimizer/ReplaceMulWithSquare_(.+)"
+    r"(.*/)?ArithmeticOptimizer/ReplaceMulWithSquare_(.+?)(?:/unary_ops_composition)?"
+    r"|(.+)/unary_ops_composition"
 )
 
 
@@ -44,6 +46,7 @@ class Rewrites:
         functions: of the outermost graph.
         safe: the names of the outermost graph's nodes that the run fetched: the optimizer leaves
             those alone.
+        watched: the names of those that only a watch sees.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Rewrites:
         find: Callable[[str], Inner | None],
         functions: Functions,
         safe: Iterable[str],
+        watched: Iterable[str],
     ) -> None:
         self._main = main
         self._safe = frozenset(safe)
@@ -68,6 +72,11 @@ class Rewrites:
         )
         #: The runtime's names of nodes that it has made in place of others -> those others.
         self.aliases: dict[str, Inner] = dict(self._replaced())
+        #: The runtime's names of nodes -> nodes that it has left out, as they compute the same.
+        self.merged: dict[str, list[Inner]] = MergedNodes(self._lineage, self.changed, main).found(
+            watched
+        )
+        self._stood_for = frozenset(each.name for all_ in self.merged.values() for each in all_)
 
     def _replaced(self) -> Iterator[tuple[str, Inner]]:
         lineage = self._lineage
@@ -80,13 +89,20 @@ class Rewrites:
                 if self._matching.reads_alike(node.inputs, user) and not reads & self.changed:
                     yield name, user
 
+    def folded(self) -> Iterator[Inner]:
+        """The constants of bodies that are not in the graph that ran."""
+        for prefix, body in self.bodies.items():
+            for op in body.op.graph.get_operations():
+                if op.type == "Const" and prefix + op.name not in self._lineage.present:
+                    yield Inner(prefix + op.name, op, prefix, body.calls, body.traced)
+
     def removed(self, name: str) -> bool:
         """Whether a node, by the user's name, is not in the graph that ran.
 
         Of the outermost graph's nodes only those that the run computes are to be asked for.
         """
         aliased = (user.name for user in self.aliases.values())
-        if name in self._lineage.present or name in aliased:
+        if name in self._lineage.present or name in aliased or name in self._stood_for:
             return False
         return self._main(name) is not None or any(name.startswith(at) for at in self.bodies)
 

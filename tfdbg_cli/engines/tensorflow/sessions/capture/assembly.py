@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.common.errors import one_line
@@ -21,7 +22,14 @@ from tfdbg_cli.engines.tensorflow.sessions.capture.spool import SeenValue
 from tfdbg_cli.engines.tensorflow.sessions.traits import TRAITS
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
 from tfdbg_cli.engines.tensorflow.shared.graph import GraphView
-from tfdbg_cli.engines.tensorflow.shared.values import apart, owned, plain
+from tfdbg_cli.engines.tensorflow.shared.values import (
+    Constant,
+    apart,
+    base_dtype_name,
+    holdable,
+    owned,
+    plain,
+)
 
 __all__ = ["Assembly"]
 
@@ -186,6 +194,7 @@ class Assembly:
                 self._find_any,
                 self._view.functions,
                 [entry.node for entry in plan.entries],
+                dict.fromkeys(node for node, _ in plan.watched),
             )
             while len(known) > _MOST_KNOWN:
                 known.pop(next(iter(known)))
@@ -267,6 +276,7 @@ class Assembly:
         listed = {(entry.node, entry.slot) for entry in entries} if plan.functional else set()
         placed: list[tuple[float, SeenValue, str]] = []
         aliases = self._rewrites.aliases if self._rewrites is not None else {}
+        merged = self._rewrites.merged if self._rewrites is not None else {}
         for one in seen:
             name = one.node
             if name in aliases and not aliases[name].calls:
@@ -284,11 +294,43 @@ class Assembly:
                 if inner is not None and self._wanted(inner, one):
                     # Before what the call hands on.
                     placed.append((plan.places[inner.calls[0][1].name] - 0.5, one, inner.name))
+            if name in merged and name not in changed:
+                placed += self._stood_for(one, merged[name], wanted)
         if self._rewrites is not None:
             placed += self._returned(placed)
+            placed[:0] = self._folded(self._rewrites, {name for _, _, name in placed})
         if not everything:
             placed.sort(key=lambda item: item[0])
         return placed
+
+    def _stood_for(
+        self, one: SeenValue, others: Iterable[Inner], wanted: Container[tuple[str, int]]
+    ) -> Iterator[tuple[float, SeenValue, str]]:
+        """The same of nodes that the runtime has merged with the one that a value is of."""
+        places = self.plan.places
+        for other in others:
+            if other.calls and self._wanted(other, one):
+                self._inner[other.prefix] = other
+                yield places[other.calls[0][1].name] - 0.5, one, other.name
+            elif (other.name, one.slot) in wanted:
+                yield places[other.name], one, other.name
+
+    def _folded(
+        self, rewrites: Rewrites, shown: Container[str]
+    ) -> Iterator[tuple[float, SeenValue, str]]:
+        """The constants of bodies that the runtime has left out, where what reads them is shown."""
+        for each in rewrites.folded():
+            tensor, held = each.op.outputs[0], Constant(each.op)
+            if not any(each.prefix + op.name in shown for op in tensor.consumers()):
+                continue
+            dtype, shape = base_dtype_name(tensor.dtype), tuple(tensor.shape.as_list())
+            size = math.prod(shape) * tensor.dtype.size
+            one = SeenValue(
+                each.op.name, 0, "DebugIdentity", 0, each.op.device, dtype, shape, size, held
+            )
+            if holdable(tensor.dtype) and self._wanted(each, one):
+                self._inner[each.prefix] = each
+                yield self.plan.places[each.calls[0][1].name] - 0.5, one, each.name
 
     def _is_result(self, call: str, one: SeenValue) -> bool:
         """Whether it is the result of a call that was executed as it is, not inlined."""

@@ -26,6 +26,9 @@ __all__ = ["CapturePlan", "PlanCache", "PlannedTensor", "make_plan", "plans_of"]
 
 # Handles are made anew by each fetch (and deleted with it), queues by name are references.
 _NEVER = frozenset({"GetSessionHandle", "GetSessionHandleV2", "VarHandleOp", "VarHandlesOp"})
+# The optimizer makes one product or constant of these outside of training, fetched or not: then
+# there is the first output alone, and whoever fetches another one gets an error.
+_ONE_OUTPUT = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 # The optimizer inlines these, unless somebody fetches what they return.
 _INLINED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 # They hand on their input as it is.
@@ -353,6 +356,8 @@ class _Planner:
         certain = (
             self._alive.always(op) and not self._alive.chooses(op) and self._graph.is_fetchable(op)
         )
+        if kind in _ONE_OUTPUT and not op.get_attr("is_training"):
+            outputs = outputs[:1]
         for slot, tensor in enumerate(outputs):
             key = (op, slot)
             if key in plan.fed or not self._wanted(op, tensor):
