@@ -318,3 +318,60 @@ def test_other_debug_ops_are_computed_by_the_runtime(graph):
     (datum,) = dump.data()
     assert datum.watch_key == "log:0:DebugNanCount"
     assert datum.get_tensor().tolist() == [2]
+
+
+def _with_several_outputs(make):
+    """The ops whose outputs but the first nobody reads, of constants or of what is fed."""
+    x, i = make(RNG.random((4, 6), np.float32)), make(RNG.integers(0, 5, 8, np.int32))
+    square, image = make(RNG.random((3, 3), np.float32)), make(RNG.random((2, 3, 3, 2), np.float32))
+    ones, raw = make(np.ones(2, np.float32)), tf.raw_ops
+    yield raw.Split(axis=0, value=x, num_split=2)
+    yield raw.SplitV(value=x, size_splits=[1, 3], axis=0, num_split=2)
+    yield raw.Unpack(value=x, num=4)
+    yield raw.Unique(x=i)
+    yield raw.UniqueWithCounts(x=i)
+    yield raw.TopKV2(input=x, k=2)
+    yield raw.Svd(input=square)
+    yield raw.Qr(input=square)
+    yield raw.SelfAdjointEigV2(input=square)
+    yield raw.LogMatrixDeterminant(input=square)
+    yield raw.Lu(input=square)
+    yield raw.SparseSoftmaxCrossEntropyWithLogits(features=x, labels=i[:4])
+    yield raw.SoftmaxCrossEntropyWithLogits(features=x, labels=x)
+    yield raw.MaxPoolWithArgmax(
+        input=image, ksize=[1, 2, 2, 1], strides=[1, 1, 1, 1], padding="SAME"
+    )
+    yield raw.ListDiff(x=i, y=i[:2])
+    yield raw.DynamicPartition(data=i, partitions=i % 2, num_partitions=2)
+    yield raw.IdentityN(input=[x, i])
+    yield raw.ShapeN(input=[x, square])
+    given = {"x": image, "scale": ones, "offset": ones, "mean": ones, "variance": ones}
+    fixed = {name: tf.constant(np.ones(2, np.float32)) for name in [*given][1:]}
+    for is_training in (True, False):
+        for each in (given, given | fixed):
+            empty = tf.constant(np.zeros(0, np.float32)) if is_training else each["mean"]
+            inputs = each | {"mean": empty, "variance": empty}
+            for op in (raw.FusedBatchNorm, raw.FusedBatchNormV2, raw.FusedBatchNormV3):
+                yield op(**inputs, is_training=is_training)
+
+
+@pytest.mark.parametrize("is_fed", [True, False])
+def test_outputs_that_nobody_reads_fail_no_run(is_fed):
+    feeds = {}
+
+    def make(array):
+        if not is_fed:
+            return tf.constant(array)
+        tensor = tf1.placeholder(array.dtype, array.shape)
+        feeds[tensor] = array
+        return tensor
+
+    with tf.Graph().as_default():
+        for made in _with_several_outputs(make):
+            first = made[0]
+            end = tf.identity(first)
+            with tf1.Session() as session:
+                plain = session.run(end, feeds)
+                capture = debug(session, end, feeds)
+            assert_close(capture.value, plain, terms=8)
+            assert first.name in capture.dump.tensor_names()

@@ -356,11 +356,12 @@ class _Planner:
         certain = (
             self._alive.always(op) and not self._alive.chooses(op) and self._graph.is_fetchable(op)
         )
-        if kind in _ONE_OUTPUT and not op.get_attr("is_training"):
-            outputs = outputs[:1]
+        is_one = kind in _ONE_OUTPUT and not op.get_attr("is_training")
         for slot, tensor in enumerate(outputs):
             key = (op, slot)
             if key in plan.fed or not self._wanted(op, tensor):
+                continue
+            if is_one and slot and key not in self._asked:
                 continue
             by_reference = is_reference(tensor)
             if key in self._asked:
