@@ -104,7 +104,7 @@ FIELDS = (
         "",
         to_regex,
         "Programs without sessions: runs begin on threads whose whole name matches this regex; "
-        "empty: on the main thread, or, before its first run, on a thread that it joins.",
+        "empty: on the main thread, or, before its first run, on a thread that it waits for.",
     ),
     Field(
         "rank_patience",

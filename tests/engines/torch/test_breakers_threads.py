@@ -16,12 +16,29 @@ thread.join()
 """
 
 
+# Others that the main thread waits for.
+WAITS = (
+    """
+from concurrent.futures import ThreadPoolExecutor
+ThreadPoolExecutor(1).submit(work).result()
+""",
+    """
+import asyncio
+asyncio.run(asyncio.to_thread(work))
+""",
+)
+
+
 def test_training_in_another_thread(both: Both) -> None:
     """Its runs are the program's, if the main thread has none before."""
     path = both.write(IN_A_THREAD)
     for first in ((), ("config set threads .*", "run -n")):
         out = both.compare(path, *first, *EVERY_RUN)
         assert out.count("--- run-end: trainer: training run") == 3 - bool(first)
+    work = IN_A_THREAD.partition("thread =")[0]
+    for at, wait in enumerate(WAITS):
+        out = both.compare(both.write(work + wait, f"wait_{at}"), *EVERY_RUN)
+        assert out.count(": training run #") == 3, wait
     alone = both.write(f"train(Net(), 1)\n{IN_A_THREAD}\ntrain(Net(), 1)", "second")
     out = both.compare(alone, *EVERY_RUN)
     assert out.count("--- run-end: training run") == 2 and "trainer:" not in out

@@ -4,7 +4,8 @@ import re
 import sys
 import threading
 import time
-from types import FrameType
+from collections.abc import Iterator
+from types import CodeType, FrameType
 
 __all__ = ["RunThreads", "is_over"]
 
@@ -17,7 +18,8 @@ class RunThreads:
     """Says whether a run may begin on the calling thread.
 
     A rule, the user's regex, names the threads. Without one it is the main thread and, as long as
-    that has begun no run, a thread for whose end it waits: a program may train in a thread alone.
+    that has begun no run, a thread for whose end it waits, or the only one that can do what it
+    waits for (of a pool, of an event loop): a program may train in a thread alone.
     """
 
     def __init__(self) -> None:
@@ -52,14 +54,33 @@ def is_over(thread: int) -> bool:
 
 
 def _is_awaited(thread: threading.Thread) -> bool:
-    """Whether the main thread waits for the end of this one, which runs right now."""
+    """Whether the main thread waits for this one, which runs right now."""
     for _ in range(_TRIES):
         time.sleep(_SHORT)
         frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)
+        for_work = {*_waits_for_work()}
         while frame is not None:
             if frame.f_code is threading._shutdown.__code__:  # type: ignore[attr-defined]
                 return True
             if frame.f_code is threading.Thread.join.__code__:
                 return frame.f_locals.get("self") is thread
+            if frame.f_code in for_work:
+                return _is_only_one(thread)
             frame = frame.f_back
     return False
+
+
+def _waits_for_work() -> Iterator[CodeType]:
+    """What waits for the result of some thread, if the program has imported it."""
+    futures = sys.modules.get("concurrent.futures._base")
+    if futures is not None:
+        for function in (futures.Future.result, futures.wait, futures.as_completed):
+            yield function.__code__
+    runners = sys.modules.get("asyncio.runners")
+    if runners is not None:
+        yield runners.Runner.run.__code__
+
+
+def _is_only_one(thread: threading.Thread) -> bool:
+    own = (thread, threading.main_thread())
+    return all(each in own or each.daemon for each in threading.enumerate())
