@@ -95,7 +95,7 @@ def test_a_stop_shows_how_the_nearest_tensor_grew(ask):
     out, told = ask("run -f")
     found = re.search(
         r"Grew:  .*output of Net, max \|x\| (\S+) → (\S+) at run (\d+), in (\d+) runs"
-        r"( \((\d+) measured\))?, doubling every (\S+)  growth",
+        r"( \((\d+) measured\))?, doubling every (\S+) runs  growth",
         out,
     )
     assert found, out

@@ -90,7 +90,7 @@ def growth_curve(values: Array, width: int) -> str:
 
 
 def _words(growth: Growth) -> Iterator[Span]:
-    """``max |x| 310 → 65504 at run 53, in 41 runs (12 measured), doubling every 6, then inf``."""
+    """``max |x| 310 → 65504 at run 53, in 41 runs, doubling every 6 runs, then inf``."""
     yield Span("max |x| ")
     if growth.has_grown:
         yield Span(number_text(growth.first), "number")
@@ -102,12 +102,18 @@ def _words(growth: Growth) -> Iterator[Span]:
         measured = f" ({growth.measured} measured)" if growth.measured <= growth.runs else ""
         yield Span(f", in {runs}{measured}")
         if growth.doubling is not None:
-            yield Span(f", doubling every {doubling_text(growth)}")
+            yield Span(f", {_pace(growth, growth.doubling)}")
     else:
         yield Span(", it had hardly grown")
     if growth.end is not None:
         yield Span(", then ")
         yield Span(number_text(growth.end), number_role(growth.end))
+
+
+def _pace(growth: Growth, doubling: float) -> str:
+    if doubling < 1:
+        return f"{growth.factor ** (1 / growth.runs):.2g} times as large each run"
+    return f"doubling every {doubling:.2g} runs"
 
 
 def doubling_text(growth: Growth) -> str:
