@@ -12,6 +12,9 @@ __all__ = ["RunThreads", "is_over"]
 #: How often, and how many seconds apart, is asked whether the main thread has come from the start
 #: of a thread to the call that waits for it.
 _TRIES, _SHORT = 25, 0.001
+#: After so many threads that nobody waited for, others are asked about once: a server may have one
+#: for each request.
+_PATIENCE = 4
 
 
 class RunThreads:
@@ -26,6 +29,7 @@ class RunThreads:
         self._rule: re.Pattern[str] | None = None
         self._local = threading.local()
         self._is_main_alone = False
+        self._refused = 0
 
     def counts(self, rule: str) -> bool:
         """Whether a run may begin here."""
@@ -39,7 +43,11 @@ class RunThreads:
         known = getattr(self._local, "counts", None)
         if known is None:
             thread = threading.current_thread()
-            known = self._rule.fullmatch(thread.name) is not None if rule else _is_awaited(thread)
+            if rule:
+                known = self._rule.fullmatch(thread.name) is not None
+            else:
+                known = _is_awaited(thread, _TRIES if self._refused < _PATIENCE else 1)
+                self._refused += not known
             self._local.counts = known
         return bool(known)
 
@@ -53,9 +61,9 @@ def is_over(thread: int) -> bool:
     return thread not in sys._current_frames()
 
 
-def _is_awaited(thread: threading.Thread) -> bool:
+def _is_awaited(thread: threading.Thread, tries: int) -> bool:
     """Whether the main thread waits for this one, which runs right now."""
-    for _ in range(_TRIES):
+    for _ in range(tries):
         time.sleep(_SHORT)
         frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)
         for_work = {*_waits_for_work()}
