@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import weakref
@@ -25,6 +26,7 @@ from tfdbg_cli.filters.lineage import (
 
 __all__ = ["Outcome"]
 
+_FLOATING = re.compile(r"b?float|complex")
 _BAD_NUMBER = re.compile(r"nan|inf", re.IGNORECASE)
 
 
@@ -128,8 +130,10 @@ class Outcome:
             elif node.op_type in self._lineage.roles.telling:
                 waiting += self._bad_of(graph, _compared(graph, node))
         info, data = self._lineage.dump.run_info(), self._lineage.dump.data()
-        if info is not None and info.error is not None and data:
-            waiting += self._bad_of(graph, [data[-1].tensor_name])  # what the error is about
+        if info is not None and info.error is not None:
+            # What the error is about; behind it may be ops that found it out (isnan, any).
+            of_numbers = (e.tensor_name for e in reversed(data) if _FLOATING.match(e.dtype))
+            waiting += self._bad_of(graph, [*itertools.islice(of_numbers, 1)])
         done: set[str] = set()
         while waiting:
             tensor = waiting.pop()

@@ -143,3 +143,19 @@ def test_what_gets_somewhere_stops(programs, tmp_path, settings):
     bodies = {name: body for name, (body, _) in HARMFUL.items()}
     found = stops(programs, tmp_path / "harmful.py", bodies, settings)
     assert found == {name: node for name, (_, node) in HARMFUL.items()}
+
+
+@pytest.mark.parametrize("settings", [FULL, RECORDS], ids=["everything", "records"])
+def test_what_anomaly_mode_refuses_got_somewhere(programs, tmp_path, settings):
+    """The last ops are those that find the nan."""
+    path = tmp_path / "refused.py"
+    path.write_text(
+        f"{HEAD}\n"
+        "net = nn.Linear(3, 4, bias=False)\n"
+        "with torch.autograd.set_detect_anomaly(True):\n"
+        "    h = net(torch.zeros(1, 3))\n"
+        "    torch.where(h != 0, torch.sqrt(h * h), h).sum().backward()\n"
+    )
+    words = [word for command in (*settings, "run -f") for word in ("-c", command)]
+    done = programs.debugged("--batch", *words, path)
+    assert "It began in [div] gradients/sqrt_grad/div:0" in done.out, done.out
