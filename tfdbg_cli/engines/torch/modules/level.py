@@ -489,6 +489,7 @@ class ModulesLevel(TorchLevel):
         self._outside.stop()
         try:
             self._search.look(found)
+            self._search.look_on()
             if leaks:
                 self._search.refusals.append(_UNRECORDED)
             self._found = [item for item in self._found if item[0] not in self._search.unread]

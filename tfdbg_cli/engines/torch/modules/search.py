@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 
@@ -103,6 +104,19 @@ class Search:
                 self.replays.append(came_in)
             if refusals or came_in is not None:
                 unknown.add(id(event.thing))
+
+    def look_on(self) -> None:
+        """Make the other outermost calls once more: remedies are tried through all of a run."""
+        known = {id(each.call) for each in self.replays}
+        known |= {id(each.call.parent) for each in self.replays if each.call.parent is not None}
+        for call in self._calls:
+            if len(self.replays) >= _MOST_AGAIN:
+                return
+            if call.parent is None and id(call) not in known:
+                with contextlib.suppress(ReplayRefusal):
+                    replay = self._replayer.again(call, False)
+                    if not replay.differs:
+                        self.replays.append(replay)
 
     def _chain_of(self, event: Event) -> Sequence[torch.nn.Module]:
         return event.thing.chain if isinstance(event.thing, InnerCall) else ()
