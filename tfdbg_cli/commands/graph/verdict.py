@@ -275,8 +275,12 @@ class _Verdict:
             head = Span("       ")
         gradient = self._own_gradient()
         if gradient is not None:
+            onward = _Verdict(self._dump, gradient)
+            taken = {*map(id, self._taken_over)}
+            if onward._taken_over and taken.issuperset(map(id, onward._taken_over)):
+                return  # what became of it is said
             own = "a gradient computed from the same input is bad too, "
-            parts = _Verdict(self._dump, gradient)._spread_words()
+            parts = onward._spread_words()
             parts = [Span("; that spread to "), *parts] if parts else []
             yield line(head, own, self._health.name(gradient), *parts)
 
