@@ -29,20 +29,22 @@ class OwnThread:
     """
 
     def __init__(self, function: Callable[..., object], *args: object) -> None:
-        self._has_ended = threading.Event()
+        self._is_known, self._has_ended = threading.Event(), threading.Event()
         self._process = os.getpid()
         try:
             self._number = _thread.start_new_thread(self._run, (function, args))
+            _running.add(self._number)
         except RuntimeError as error:  # Python's word for it; the system's is EAGAIN
             raise OSError(errno.EAGAIN, str(error)) from None
+        finally:
+            self._is_known.set()
 
     def _run(self, function: Callable[..., object], args: tuple[object, ...]) -> None:
-        number = threading.get_ident()
-        _running.add(number)
+        self._is_known.wait()  # the program may fork before this thread does anything
         try:
             function(*args)
         finally:
-            _running.discard(number)
+            _running.discard(threading.get_ident())
             self._has_ended.set()
 
     def join(self, seconds: float | None = None) -> None:
