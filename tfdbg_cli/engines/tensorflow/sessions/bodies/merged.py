@@ -13,8 +13,9 @@ __all__ = ["MergedNodes"]
 
 # They are what they are given, in the frame of a loop that this is in.
 _SAME = frozenset({"Identity", "Snapshot"})
-# Their inputs don't say what they give: which way, and how often.
-_OF_FLOW = frozenset({"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"})
+# Their inputs don't say what they give: which way, and how often. What a body is given has none, and
+# TensorFlow 2.12 fails where it is asked for them.
+_OWN = frozenset({"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Placeholder", "Switch"})
 
 
 class MergedNodes:
@@ -78,7 +79,7 @@ class MergedNodes:
         waiting = [op]
         while waiting:
             at = waiting[-1]
-            is_own = at.op_def.is_stateful or at.type in _OF_FLOW
+            is_own = at.op_def.is_stateful or at.type in _OWN
             sources = [] if is_own else [tensor.op for tensor in at.inputs]
             missing = [each for each in sources if each not in numbers]
             if missing:
