@@ -13,8 +13,8 @@ __all__ = ["MergedNodes"]
 
 # They are what they are given, in the frame of a loop that this is in.
 _SAME = frozenset({"Identity", "Snapshot"})
-# Their inputs don't say what they give: which way, and how often. What a body is given has none, and
-# TensorFlow 2.12 fails where it is asked for them.
+# Their inputs don't say what they give: which way, and how often. What a body is given has none,
+# and TensorFlow 2.12 fails where it is asked for them.
 _OWN = frozenset({"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Placeholder", "Switch"})
 
 
