@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from modules_kit import HEAD, TAIL, first_bad, frames, lines_left, watched
 
 
-def test_what_begins_in_the_backward_pass_of_ops_outside_of_modules(programs, tmp_path):
-    path = tmp_path / "program.py"
+def _with_root(folder: Path, total: str) -> Path:
+    """A program whose loss is a root of the squares' sum or mean, and of 0 in step 2."""
+    path = folder / "program.py"
     path.write_text(
         f"{HEAD}    def forward(self, x):\n        return x * self.weight\n{TAIL}".replace(
             "return F.cross_entropy(out, y)",
-            "return (out * (0.0 if STEP == 2 else 1.0)).square().sum().sqrt()",
+            f"return (out * (0.0 if STEP == 2 else 1.0)).square().{total}().sqrt()",
         )
     )
+    return path
+
+
+def test_what_begins_in_the_backward_pass_of_ops_outside_of_modules(programs, tmp_path):
+    path = _with_root(tmp_path, "sum")
     for name in ("has_inf_or_nan", "origin_of_nonfinite"):
         node = "gradients/sqrt_grad/SqrtBackward0"
         done = watched(programs, path, name=name, more=(f"ni -t {node}",))
@@ -112,13 +119,7 @@ print("LEFT", [float(each.detach().double().sum()) for each in parameters])
 
 
 def test_a_loss_that_is_a_root_has_its_reason(programs, tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(
-        f"{HEAD}    def forward(self, x):\n        return x * self.weight\n{TAIL}".replace(
-            "return F.cross_entropy(out, y)",
-            "return (out * (0.0 if STEP == 2 else 1.0)).square().mean().sqrt()",
-        )
-    )
+    path = _with_root(tmp_path, "mean")
     done = watched(programs, path, name="origin_of_nonfinite")
     assert "Why:   the gradient of a square root at 0\n" in done.out, done.out
     assert "From:  [Gradient] gradients/sqrt:0  float32 []  clean  min 1, max 1" in done.out
