@@ -1,7 +1,8 @@
 """Measures how much there is to hold in mind: lines of code, circles of imports, functions passed.
 
 ``python scripts/house.py [--lines]``: without ``--lines`` PyTorch is needed, for the path that a
-NaN of ``torch.log`` takes through the house.
+NaN of ``torch.log`` takes through the house, and for the calls of a step that is only waited in:
+they are what a small step pays, and no busy machine changes them.
 """
 
 from __future__ import annotations
@@ -30,17 +31,18 @@ _DESCRIBED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 # Prints the functions of the package that a program passes, by `sys.setprofile`.
 _PROFILED = f"""
 import atexit, greenlet, inspect, runpy, sys, threading
-seen = set()
+seen = dict()
 def note(frame, event, argument):
     code = frame.f_code
     if event == "call" and code.co_flags & inspect.CO_OPTIMIZED:  # no module's and no class's body
         if code.co_filename.startswith({str(PACKAGE)!r}):
-            seen.add((code.co_filename, code.co_qualname))
+            place = code.co_filename, code.co_qualname
+            seen[place] = seen.get(place, 0) + 1
 def write():
     sys.setprofile(None)
-    with open(place + ".seen", "w") as file:
-        file.writelines("%s\\t%s\\n" % each for each in seen)
-place = sys.argv.pop(1)
+    with open(script + ".seen", "w") as file:
+        file.writelines("%s\\t%s\\t%d\\n" % (*each, count) for each, count in seen.items())
+script = sys.argv.pop(1)
 atexit.register(write)
 threading.setprofile(note)
 greenlet.settrace(lambda *switched: sys.setprofile(note))  # each greenlet has its own
@@ -59,6 +61,17 @@ for step in range(3):
     loss.backward()
     optimizer.step()
 """
+_STEPS = """
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+loss, optimizer = nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters())
+for step in range(%d):
+    optimizer.zero_grad()
+    loss(model(torch.ones(4, 8)), torch.zeros(4, dtype=torch.long)).backward()
+    optimizer.step()
+"""
+_FEW, _MORE = 40, 60
 _WAYS = {
     "a run": ["run", "exit"],
     "a run, pt": ["run", "pt log:0", "exit"],
@@ -126,8 +139,8 @@ def circles(*, for_typing: bool) -> list[int]:
     return sorted((size for size in sizes if size > 1), reverse=True)
 
 
-def passed(commands: Sequence[str], program: str, folder: Path) -> set[tuple[str, str]]:
-    """The functions of the package that a program passes under the debugger."""
+def passed(commands: Sequence[str], program: str, folder: Path) -> Counter[tuple[str, str]]:
+    """The functions of the package that a program passes under the debugger, and how often."""
     script = folder / "program.py"
     script.write_text(program, encoding="utf-8")
     given = [part for command in commands for part in ("-c", command)]
@@ -138,7 +151,8 @@ def passed(commands: Sequence[str], program: str, folder: Path) -> set[tuple[str
         check=False,  # an empty program has no run to stop at, which is a status but 0
     )
     seen = Path(f"{script}.seen").read_text(encoding="utf-8").splitlines()
-    return {(each.split("\t")[0], each.split("\t")[1]) for each in seen}
+    rows = [each.split("\t") for each in seen]
+    return Counter({(file, function): int(count) for file, function, count in rows})
 
 
 def main() -> None:
@@ -161,8 +175,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         empty = passed(["run", "exit"], _EMPTY, Path(folder))
         for words, commands in _WAYS.items():
-            found = passed(commands, _PROGRAM, Path(folder)) - empty
+            found = passed(commands, _PROGRAM, Path(folder)).keys() - empty.keys()
             print(f"{words}: {len(found)} functions in {len({file for file, _ in found})} files")
+        waiting = ["config set level modules", "run -f"]
+        few, more = (
+            passed(waiting, _STEPS % count, Path(folder)).total() for count in (_FEW, _MORE)
+        )
+        print(f"a step of an MLP that is waited in: {(more - few) / (_MORE - _FEW):.0f} calls")
 
 
 if __name__ == "__main__":

@@ -228,7 +228,7 @@ class Settings:
 
     def get(self, name: str) -> Any:
         """The value of a setting."""
-        if name not in self._values:
+        if self._stored and name not in self._values:
             self._take_stored(name)
         return self._values[name] if name in self._values else self._fields[name].default
 

@@ -30,6 +30,7 @@ class RunCosts:
     Attributes:
         count: how many were debugged.
         seconds: how long they took, by level.
+        medians: of these, as soon as they tell something.
         is_large: their values take more memory than what is only waited for may.
         refusal: why a bad part of them can't be done once more.
         excused: what is bad in any case.
@@ -39,6 +40,7 @@ class RunCosts:
     def __init__(self) -> None:
         self.count = 0
         self.seconds: dict[str, list[float]] = {FULL: [], RECORDS: [], MODULES: []}
+        self.medians: dict[str, float] = {}
         self.is_large = False
         self.refusal = ""
         self.excused: set[Any] = set()
@@ -46,10 +48,8 @@ class RunCosts:
 
     def ratio(self, level: str, other: str = MODULES) -> float | None:
         """How much longer runs take at a level than at another one; ``None``: not known yet."""
-        close, far = self.seconds[level], self.seconds[other]
-        if min(len(close), len(far)) < _SAMPLES:
-            return None
-        return statistics.median(close) / statistics.median(far)
+        close, far = self.medians.get(level), self.medians.get(other)
+        return close / far if close is not None and far is not None else None
 
 
 class CapturePolicy(ABC):
@@ -142,6 +142,8 @@ class CapturePolicy(ABC):
             samples = costs.seconds[watcher.level]
             samples.append(watcher.seconds_before + watcher.seconds)
             del samples[:-_SAMPLES]
+            if len(samples) == _SAMPLES:
+                costs.medians[watcher.level] = statistics.median(samples)
 
     def reason(self, watcher: CaptureLevel, kind: str) -> str:
         """At which level a run was watched and why."""
@@ -172,7 +174,10 @@ class CapturePolicy(ABC):
 
     def costs_of(self, kind: str) -> RunCosts:
         """What is known of a kind of runs."""
-        return self._costs.setdefault(kind, RunCosts())
+        found = self._costs.get(kind)
+        if found is None:
+            found = self._costs[kind] = RunCosts()
+        return found
 
     def _level(self, watch: Watch, kind: str) -> str:
         if watch.filter_name not in CHECKED:

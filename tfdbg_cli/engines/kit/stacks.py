@@ -208,7 +208,11 @@ def take(frame: FrameType | None, boundary: FrameType | None, outer: Stack | Non
 
 def call_frame(frame: FrameType | None) -> FrameType | None:
     """The innermost frame that isn't the debugger's."""
-    while frame is not None and kind_of(frame.f_code) == DEBUGGER:
+    while frame is not None:
+        code = frame.f_code
+        known = _kinds.get(id(code))
+        if (known[1] if known is not None else _find_kind(code)) != DEBUGGER:
+            break
         frame = frame.f_back
     return frame
 

@@ -20,6 +20,12 @@ class TorchLevel(CaptureLevel):
     def leave_module(self, module: Any, output: Any) -> None:
         """The call returns, or (with ``None``) raises."""
 
+    def rest(self) -> None:
+        """What comes, until `wake`, is no work of the program's own code outside of modules."""
+
+    def wake(self) -> None:
+        """The program goes on with its own code."""
+
     def will_be_partial(self) -> None:
         """The backward pass that begins is not for all parameters."""
 

@@ -236,9 +236,11 @@ class Checks:
     ) -> list[torch.Tensor]:
         """Look at many; returns those that may be bad, and weren't before."""
         self.has_news = True
-        found = []
-        with quiet(), torch.no_grad():
-            if not self._are_clean(kind, things, tensors):
+        found: list[torch.Tensor] = []
+        with quiet():
+            if self._are_clean(kind, things, tensors):
+                return found
+            with torch.no_grad():
                 for thing, tensor in zip(things, tensors, strict=True):
                     is_old = tensor in self._stale
                     if not is_old and not (kind == UPDATED and self._stale.covers(tensor)):

@@ -162,17 +162,16 @@ class ModulesLevel(TorchLevel):
         elif not self._is_away:
             self._outside.pause()
 
-    def _look_away(self) -> None:
-        """What comes is no work of the program's own code outside of modules."""
+    def rest(self) -> None:
         if not self._is_away:
             self._is_away = True
             self._outside.pause()
 
-    def _look_again(self) -> None:
-        """It goes on."""
-        if self._is_away:
+    def wake(self) -> None:
+        if self._is_away and not self._open and (not self._phases or self._is_open_step):
             self._is_away = False
-            self._outside.resume()
+            if self._is_on:
+                self._outside.resume()
 
     def look_ahead(self) -> None:
         self._outside.look_ahead()
@@ -216,7 +215,7 @@ class ModulesLevel(TorchLevel):
     def _enter_outermost(self, module: Any, arguments: Any, frame: FrameType) -> None:
         parent = self._open[-1] if self._open else None
         if parent is None:
-            self._look_away()
+            self.rest()
         count = self._counts.get(id(module), 0)
         self._counts[id(module)] = count + 1
         call = ModuleCall(module, arguments, parent, count, frame)
@@ -282,7 +281,6 @@ class ModulesLevel(TorchLevel):
                     border.kept = alias_of(kept)
                     if kept.grad_fn is not None:
                         mark_end(kept.grad_fn, border)
-            self._look_again()
 
     def _returned(self, call: ModuleCall, slot: int, tensor: torch.Tensor) -> None:
         version = version_of(tensor)
@@ -330,7 +328,7 @@ class ModulesLevel(TorchLevel):
             raise self._checks.failure
         is_outermost = not self._phases
         if not self._open:
-            self._look_away()
+            self.rest()
         if phase == "backward":
             frame = call_frame(sys._getframe(1))
             self._backward = take(frame, None, None)
@@ -364,8 +362,6 @@ class ModulesLevel(TorchLevel):
                     self._facts(call.module).known_writes = call.start.count_writes()
             if step is not None and not self._found and any(map(is_nonfinite, bad)):
                 self._step_again(*step)
-        if phase != "backward" and not self._phases and not self._open:
-            self._look_again()  # after a backward pass that comes later
 
     # Steps of optimizers.
 
@@ -392,7 +388,7 @@ class ModulesLevel(TorchLevel):
         if has_closure:
             recorder = self._outside
             self._is_open_step = True
-            self._look_again()
+            self.wake()
             recorder.enter_phase(OPTIMIZER, optimizer)
             try:
                 return (yield call)
@@ -449,8 +445,6 @@ class ModulesLevel(TorchLevel):
             self._checks.add_all(PARAMETER, [p for p, _ in told], [g for _, g in told])
         if self._phases or self.kind != "training run":
             self._judge()
-        if not self._phases or self._is_open_step:
-            self._look_again()
 
     def _leaves(self) -> Iterable[torch.Tensor]:
         """The parameters that a backward pass may be about."""

@@ -190,7 +190,10 @@ class Start:
 
     def count_writes(self) -> int:
         """How often parameters were written to until now."""
-        return sum(map(count_of, self.parameters))
+        try:
+            return sum(map(write_count, self.parameters))
+        except RuntimeError:  # there are inference tensors among them
+            return sum(map(count_of, self.parameters))
 
     def restore(self) -> None:
         """Buffers, attributes and random numbers are again what they were, as far as known."""

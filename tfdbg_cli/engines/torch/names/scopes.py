@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from tfdbg_cli.engines.kit.stacks import user_frames, variables
+from tfdbg_cli.engines.torch.names.sites import parameters_in
 from tfdbg_cli.engines.torch.private import WRAPPED, buffers_of, children_of, parameters_of
 
 __all__ = ["Leaf", "ModuleName", "Names", "legal"]
@@ -182,7 +183,7 @@ class Names:
                 self._add_tree(owner, known.path)
                 return
             name, module = _variable_of(owner, frame)[0], owner
-        if self._living_main() is None and _has_parameters(module):
+        if self._living_main() is None and next(parameters_in(module), None) is not None:
             self.add_main(module)
             return
         prefix = self._free(legal(name or type(module).__name__), self._roots)
@@ -328,10 +329,6 @@ def _places(children: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
 def _join(path: str, name: str) -> str:
     name = legal(name, path)
     return f"{path}.{name}" if path else name
-
-
-def _has_parameters(module: torch.nn.Module) -> bool:
-    return next(module.parameters(), None) is not None
 
 
 def _tree(root: torch.nn.Module, path: str) -> Iterator[tuple[torch.nn.Module, str, bool]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -96,7 +96,6 @@ class TorchCapturePolicy(CapturePolicy):
             found = min(found, unnoticed_memory(torch.cuda.memory_allocated()))
         return found
 
-    def _parameters(self) -> Iterator[torch.Tensor]:
-        for optimizer in self._optimizers:
-            for group in optimizer.param_groups:
-                yield from group["params"]
+    def _parameters(self) -> list[torch.Tensor]:
+        groups = [group for optimizer in self._optimizers for group in optimizer.param_groups]
+        return [parameter for group in groups for parameter in group["params"]]

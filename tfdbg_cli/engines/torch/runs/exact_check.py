@@ -108,7 +108,8 @@ def _largest(tensors: Sequence[torch.Tensor]) -> list[float] | None:
         if dtype in _WHOLE and tensor.numel() > _LONG:
             low, high = tensor.amin().item(), tensor.amax().item()
         else:
-            low, high = (each.item() for each in torch.aminmax(tensor))
+            least, largest = torch.aminmax(tensor)
+            low, high = least.item(), largest.item()
         found.append(max(-low, high))
     return found
 

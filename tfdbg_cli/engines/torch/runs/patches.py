@@ -20,6 +20,7 @@ from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.engines.torch.around.compiled import is_product
 from tfdbg_cli.engines.torch.around.private import keep_out_code, know_call
 from tfdbg_cli.engines.torch.around.surrounding import Around, surrounding
+from tfdbg_cli.engines.torch.names.sites import parameters_in
 from tfdbg_cli.engines.torch.private import (
     MODE_AT,
     MODE_COUNT,
@@ -46,12 +47,13 @@ class Optimizers:
     """
 
     def __init__(self) -> None:
-        self._alive: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+        self._alive: dict[int, weakref.ref[Optimizer]] = {}  # each run goes through them
         self._elsewhere: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._owned: dict[int, tuple[tuple[tuple[int, int], ...], frozenset[int]]] = {}
 
     def __iter__(self) -> Iterator[Optimizer]:
-        return iter(list(self._alive))
+        found = [reference() for reference in list(self._alive.values())]
+        return iter([optimizer for optimizer in found if optimizer is not None])
 
     def __bool__(self) -> bool:
         return bool(self._alive)
@@ -65,18 +67,23 @@ class Optimizers:
         """
         if is_elsewhere == (optimizer in self._elsewhere):
             if not is_elsewhere:
-                self._alive.add(optimizer)
+                self._note(optimizer)
             return
         parameters = self._parameters(optimizer)
         if is_elsewhere:
-            self._alive.discard(optimizer)
+            self._alive.pop(id(optimizer), None)
             self._elsewhere.add(optimizer)
             TRAINED_ELSEWHERE.update(parameters)
             weakref.finalize(optimizer, TRAINED_ELSEWHERE.difference_update, parameters)
         else:
             self._elsewhere.discard(optimizer)
-            self._alive.add(optimizer)
+            self._note(optimizer)
             TRAINED_ELSEWHERE.difference_update(parameters)
+
+    def _note(self, optimizer: Optimizer) -> None:
+        if id(optimizer) not in self._alive:
+            self._alive[id(optimizer)] = weakref.ref(optimizer)
+            weakref.finalize(optimizer, self._alive.pop, id(optimizer), None)
 
     def find(self) -> None:
         """Add those that were made before anybody watched."""
@@ -89,7 +96,7 @@ class Optimizers:
     def own(self, module: torch.nn.Module) -> bool:
         """Whether one of them updates a parameter of a module."""
         sets = [self._parameters(optimizer) for optimizer in self]
-        return any(any(id(p) in owned for owned in sets) for p in module.parameters())
+        return any(any(id(p) in owned for owned in sets) for p in parameters_in(module))
 
     def _parameters(self, optimizer: Optimizer) -> frozenset[int]:
         groups = getattr(optimizer, "param_groups", ())

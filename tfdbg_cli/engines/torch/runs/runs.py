@@ -25,7 +25,8 @@ from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
 from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modules.level import ModulesLevel
-from tfdbg_cli.engines.torch.private import children_of, current_node, parameters_of
+from tfdbg_cli.engines.torch.names.sites import parameters_in
+from tfdbg_cli.engines.torch.private import current_node
 from tfdbg_cli.engines.torch.record.capture_levels import RecordingLevel
 from tfdbg_cli.engines.torch.runs.description import (
     BLOCK,
@@ -138,6 +139,8 @@ class Runs(Lifecycle):
         finally:
             self._module_depth -= 1
             watcher.leave_module(module, output)
+            if not self._module_depth:
+                self._wake()
         return output
 
     def _around_outermost(
@@ -149,24 +152,33 @@ class Runs(Lifecycle):
         if watcher is not None:
             watcher.enter_module(module, (args, kwargs))
         output = None
-        with self._boundary("F"):
-            self._module_depth += 1
-            try:
-                output = yield given
-            except Exception as error:
-                if watcher is not None:
-                    watcher.failed_op(error)
-                raise
-            finally:
-                self._module_depth -= 1
-                if watcher is not None:
-                    watcher.leave_module(module, output)
-        run = self._run
-        if run is not None and run.forwards is not None and _has_parameters(module):
-            self._look(run.forwards.add, module, output)  # a backward pass may use it, or not
-        if run is not None and run.closes_on == "F":
-            self.close_run(frame=frame, output=output)
+        try:
+            with _Boundary(self, "F"):
+                self._module_depth += 1
+                try:
+                    output = yield given
+                except Exception as error:
+                    if watcher is not None:
+                        watcher.failed_op(error)
+                    raise
+                finally:
+                    self._module_depth -= 1
+                    if watcher is not None:
+                        watcher.leave_module(module, output)
+            run = self._run
+            if run is not None and run.forwards is not None and _has_parameters(module):
+                self._look(run.forwards.add, module, output)  # a backward pass may use it, or not
+            if run is not None and run.closes_on == "F":
+                self.close_run(frame=frame, output=output)
+        finally:
+            self._wake()
         return output
+
+    def _wake(self) -> None:
+        """The program goes on with its own code, in the same run or behind it."""
+        watcher = self.watcher
+        if watcher is not None:
+            self._look(watcher.wake)
 
     def around_fetch(self, original: Any, fetcher: Any, indices: Any) -> Around | None:
         """A data loader makes a batch."""
@@ -210,7 +222,7 @@ class Runs(Lifecycle):
             self.losses.begins(root, self._run.description.number)
         self._backward_depth += 1
         try:
-            with self._boundary("B"):
+            with _Boundary(self, "B"):
                 value = yield original, args, kwargs
         finally:
             self._backward_depth -= 1
@@ -231,6 +243,7 @@ class Runs(Lifecycle):
                 self._await_update(run, frame, update)
             elif run.closes_on == "B" or (run.stepped and run.closes_on == "S"):
                 self.close_run(frame=frame)
+        self._wake()
         return value
 
     def around_step(
@@ -267,7 +280,7 @@ class Runs(Lifecycle):
             watcher.enter_phase("optimizer" if is_optimizer else "scaler", owner)
         self._step_depth += 1
         try:
-            with self._boundary("S"):
+            with _Boundary(self, "S"):
                 if isinstance(watcher, ModulesLevel) and is_optimizer:
                     step = functools.partial(original, owner, *args, **kwargs)
                     value = yield from watcher.make_step(owner, step, bool(args or kwargs))
@@ -290,6 +303,7 @@ class Runs(Lifecycle):
             if run.closes_on == "S" and not self._backward_depth and not self._another(run, key):
                 self.close_run(frame=frame)
                 self._last_stepped = key
+        self._wake()
         return value
 
     def around_clipping(
@@ -325,7 +339,7 @@ class Runs(Lifecycle):
         frame = user_frame(sys._getframe(1))
         if self._run is None:
             self._open(TRAINING, "E", frame, title=f"{self._program.setting('run_end')}()")
-        with self._boundary("S"):
+        with _Boundary(self, "S"):
             value = yield original, args, kwargs
         run = self._run
         if run is not None and run.closes_on == "E":
@@ -423,6 +437,8 @@ class Runs(Lifecycle):
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any, frame: FrameType | None
     ) -> None:
         """F begins: it belongs to the run that is open, or opens one."""
+        if isinstance(self._ahead, TorchLevel):
+            self._ahead.rest()  # before it is stopped and started, which then costs nothing
         self._settle_steps()
         evaluates = not module.training
         has_parameters = _has_parameters(module)
@@ -531,23 +547,6 @@ class Runs(Lifecycle):
         if self._run is not None:
             self._run.events += event
 
-    @contextlib.contextmanager
-    def _boundary(self, event: str) -> Iterator[None]:
-        """Inside the outermost call nothing opens or closes a run, but an error that leaves it."""
-        self._depth += 1
-        try:
-            yield
-        except (Exception, KeyboardInterrupt) as error:
-            if self._depth == 1:
-                self._depth = 0
-                try:
-                    self.fail(error, "" if self._is_block() else event)
-                finally:
-                    self._depth = 1
-            raise
-        finally:
-            self._depth -= 1
-
     def _ends_run(self, key: int) -> bool:
         """Whether the recording of a run is going to end with an optimizer's step."""
         run = self._run
@@ -571,6 +570,29 @@ class Runs(Lifecycle):
             self.close_run()
 
 
+class _Boundary:
+    """Inside the outermost call nothing opens or closes a run, but an error that leaves it.
+
+    Args:
+        runs: those that are told.
+        event: that the call is.
+    """
+
+    __slots__ = ("_event", "_runs")
+
+    def __init__(self, runs: Runs, event: str) -> None:
+        self._runs, self._event = runs, event
+
+    def __enter__(self) -> None:
+        self._runs._depth += 1
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        runs = self._runs
+        runs._depth -= 1
+        if not runs._depth and isinstance(error, Exception | KeyboardInterrupt):
+            runs.fail(error, "" if runs._is_block() else self._event)
+
+
 def _within(context: contextlib.AbstractContextManager[Any], given: Invocation) -> Around:
     with context:
         return (yield given)
@@ -578,12 +600,4 @@ def _within(context: contextlib.AbstractContextManager[Any], given: Invocation) 
 
 def _has_parameters(module: torch.nn.Module) -> bool:
     """Whether a module has any."""
-    if not parameters_of(module) and not children_of(module):
-        return False
-    return any(map(_is_there, parameters_of(module).values())) or any(
-        map(_has_parameters, filter(_is_there, children_of(module).values()))
-    )
-
-
-def _is_there(value: Any) -> bool:
-    return value is not None
+    return next(parameters_in(module), None) is not None

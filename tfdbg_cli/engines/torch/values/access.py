@@ -87,7 +87,11 @@ def access(tensor: torch.Tensor) -> Access:
         with quiet():  # a mode or a class would see every attribute that is read
             return _access(tensor)
     if keys_of(tensor) in PLAIN_KEYS:  # nearly always
-        return _NOTHING if _is_short(tensor) else _HOST
+        # Nearly always the memory holds just the elements.
+        is_whole = tensor.untyped_storage().nbytes() >= tensor.nbytes and tensor.is_contiguous()
+        if (is_whole and not tensor.storage_offset()) or not _is_short(tensor):
+            return _HOST
+        return _NOTHING
     return _access(tensor)
 
 
@@ -154,12 +158,9 @@ def is_freed(tensor: torch.Tensor) -> bool:
 
 
 def _is_short(tensor: torch.Tensor) -> bool:
-    there = tensor.untyped_storage().nbytes()
-    offset = tensor.storage_offset()
-    if not offset and there >= tensor.nbytes and tensor.is_contiguous():
-        return False  # nearly always
     if not tensor.numel():
         return False
+    there, offset = tensor.untyped_storage().nbytes(), tensor.storage_offset()
     last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
     return bool(there < (offset + last + 1) * tensor.element_size())
 
