@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tfdbg_cli
-from tfdbg_cli.commands.builtin import BUILTIN
+from tfdbg_cli.commands.builtin import make_registry
 
 ROOT = Path(tfdbg_cli.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
@@ -346,7 +346,7 @@ def test_type_checkers_know_the_public_names_from_where_they_are():
 
 
 def test_every_command_is_described():
-    for command in BUILTIN:
+    for command in make_registry().commands:
         assert command.summary.endswith("."), command.name
         assert "\n" not in command.summary, command.name
         assert command.group, command.name

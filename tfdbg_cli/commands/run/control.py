@@ -24,7 +24,7 @@ from tfdbg_cli.commands.run.records import error_record, run_record
 from tfdbg_cli.commands.series.step_facts import StepFact, step_facts
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.commands.units import has_debug_ops
+from tfdbg_cli.commands.units import describe_run, has_debug_ops
 from tfdbg_cli.commands.wrapping import columns_of, wrapped
 from tfdbg_cli.common.documents import Line, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError
@@ -33,7 +33,7 @@ from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.filters.builtin import RECOMMENDED
 
-__all__ = ["COMMANDS", "describe_run"]
+__all__ = ["COMMANDS"]
 
 
 _positive = positive("number of runs")
@@ -133,33 +133,10 @@ def _invoke_stepper(context: Context, arguments: argparse.Namespace) -> Result:
     return Leave(RunChoice(arguments.times, kind=arguments.kind or "", is_stepper=True))
 
 
-def _plural(count: int, word: str, many: str | None = None) -> str:
-    return f"{count} {word if count == 1 else many or word + 's'}"
-
-
-def describe_run(context: Context) -> str:
-    """A run in a few words: ``run #2: 1 fetch (train/Adam); 2 feeds``."""
-    info = context.run_info
-    number = info.number or info.call_count
-    head = f"{info.kind} #{number}: " if number else ""
-    if info.runner:
-        return head + info.runner
-    if info.unit == "program" and not info.fetches:
-        return head.removesuffix(": ") or info.kind
-    fetch, feed = ("fetch", "feed") if has_debug_ops(info) else ("output", "input")
-    fetches = _plural(len(info.fetches), fetch, "fetches" if fetch == "fetch" else None)
-    if len(info.fetches) == 1:
-        fetches += f" ({info.fetches[0]})"
-    feeds = _plural(len(info.feeds), feed)
-    if len(info.feeds) == 1:
-        feeds += f" ({next(iter(info.feeds))})"
-    return f"{head}{fetches}; {feeds}"
-
-
 def _run_info(context: Context, arguments: argparse.Namespace) -> Result:
     info = context.run_info
     if arguments.json:
-        record = run_record(context, describe_run(context))
+        record = run_record(context, describe_run(context.run_info))
         return json_document(1, lambda at: record)
     bar = "=" * 38
     told = [
