@@ -6,7 +6,7 @@ import argparse
 import functools
 import importlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -218,36 +218,33 @@ class CommandRegistry:
     """The commands by name and alias.
 
     Args:
-        homes: of the built-in ones, in the order of the help: module -> the names and aliases of
-            the commands in its ``COMMANDS``. It is imported when one of them is asked for.
+        homes: of the built-in ones, in the order of the help: a module, and which commands of its
+            ``COMMANDS`` these are, by all their names. It is imported when one is asked for.
         more: commands that come after them. Those of installed packages (entry point group
             ``tfdbg_cli.commands``, each a `Command`) are the last; one that can't be imported
             becomes a command that says why.
     """
 
-    def __init__(self, homes: Mapping[str, str], more: Iterable[Command] = ()) -> None:
-        self._shelves: list[tuple[frozenset[str], Callable[[], Iterable[Command]]]] = [
-            (frozenset(names.split()), functools.partial(_commands_of, module))
-            for module, names in homes.items()
-        ]
+    def __init__(self, homes: Iterable[tuple[str, str]], more: Iterable[Command] = ()) -> None:
         installed = map(_installed, entry_points("tfdbg_cli.commands"))
-        self._shelves += (
-            (frozenset(command.names), functools.partial(tuple, [command]))
-            for command in (*more, *installed)
-        )
+        # By their names: the commands, or the module that has them.
+        self._shelves: list[tuple[Collection[str], Command | str]] = [
+            *((names.split(), module) for module, names in homes),
+            *((command.names, command) for command in (*more, *installed)),
+        ]
 
     @property
     def commands(self) -> list[Command]:
         """All, in the order of the help."""
-        return [command for _, load in self._shelves for command in load()]
+        return [command for shelf in self._shelves for command in _taken_from(*shelf)]
 
     def named(self, name: str) -> list[Command]:
         """The commands of a name or alias: two may share one at different stops, as ``ps`` do."""
         return [
             command
-            for names, load in self._shelves
+            for names, content in self._shelves
             if name in names
-            for command in load()
+            for command in _taken_from(names, content)
             if name in command.names
         ]
 
@@ -318,8 +315,11 @@ def _when(command: Command, mode: str) -> str:
     return _WHEN.get(mode, "")
 
 
-def _commands_of(module: str) -> tuple[Command, ...]:
-    return importlib.import_module(module).COMMANDS  # type: ignore[no-any-return]
+def _taken_from(names: Collection[str], content: Command | str) -> Iterator[Command]:
+    if isinstance(content, Command):
+        yield content
+    else:
+        yield from (c for c in importlib.import_module(content).COMMANDS if c.name in names)
 
 
 def _installed(point: EntryPoint) -> Command:
