@@ -92,7 +92,7 @@ class EngineWatch:
     def _wrapper(self, name: str, session: Any) -> Any:
         try:
             with collector_paused():
-                from tfdbg_cli.sessions.wrappers.local_cli import host_of
+                from tfdbg_cli.sessions.wrappers.hosts import host_of
             return host_of(self.debugger, session)
         except Exception as error:  # what it needs is imported now
             self._tell_unusable(name, error)

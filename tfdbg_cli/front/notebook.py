@@ -21,7 +21,7 @@ from tfdbg_cli.engines.registry import entries, is_perhaps_unused, load
 from tfdbg_cli.front.import_hook import ImportHook
 from tfdbg_cli.front.launcher import remove_frames
 from tfdbg_cli.sessions.debugger.notebook import NotebookDebugger
-from tfdbg_cli.sessions.wrappers.local_cli import host_of
+from tfdbg_cli.sessions.wrappers.hosts import host_of
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.notebook import NotebookUI
 from tfdbg_cli.ui.text import TextUI

@@ -16,7 +16,6 @@ from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import CommandRegistry
 from tfdbg_cli.commands.reply import Leave
 from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
-from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History, default_history_path
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter import signal_gate
@@ -29,13 +28,11 @@ from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines import registry  # noqa: F401 (it makes their settings known)
 from tfdbg_cli.engines.base import Adapter, MeetsRanks
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
-from tfdbg_cli.net.tokens import remove_dead_tickets
 from tfdbg_cli.sessions.debugger.storage import DumpStore
 from tfdbg_cli.sessions.debugger.waiting import Waiting
 from tfdbg_cli.sessions.ranks.interface import RankPlace, SingleRank
 from tfdbg_cli.tensors.measurements import halt as halt_measurements
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
-from tfdbg_cli.ui.choose import make_ui
 
 if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger.gate import Gate, GateOptions
@@ -141,7 +138,6 @@ class Debugger:
         self.gate: Gate | PrecisionGate | None = check.gate(self.filters) if check else None
         if not Debugger.instances:
             sweep()
-            remove_dead_tickets()
         self.store = DumpStore(
             dump_root,
             keep_dumps,
@@ -382,6 +378,9 @@ class Debugger:
         waiting.is_interrupted = waiting.is_interrupted or is_asked
 
     def _stop(self, context: Context, title: str, title_role: str, initial_command: str) -> Any:
+        from tfdbg_cli.commands.service import CommandService
+        from tfdbg_cli.ui.choose import make_ui
+
         self.waiting.end()
         self.stops += 1
         context.is_printed = self.queue.batch
