@@ -28,6 +28,7 @@ from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines import registry  # noqa: F401 (it makes their settings known)
 from tfdbg_cli.engines.base import Adapter, MeetsRanks
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
+from tfdbg_cli.net.tokens import remove_dead_tickets
 from tfdbg_cli.sessions.debugger.storage import DumpStore
 from tfdbg_cli.sessions.debugger.waiting import Waiting
 from tfdbg_cli.sessions.ranks.interface import RankPlace, SingleRank
@@ -138,6 +139,7 @@ class Debugger:
         self.gate: Gate | PrecisionGate | None = check.gate(self.filters) if check else None
         if not Debugger.instances:
             sweep()
+            remove_dead_tickets()
         self.store = DumpStore(
             dump_root,
             keep_dumps,

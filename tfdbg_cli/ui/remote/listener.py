@@ -10,7 +10,7 @@ from collections.abc import Callable
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.net.address import Address, bind, lifted, parse_address
 from tfdbg_cli.net.door import Door
-from tfdbg_cli.net.tokens import Ticket, remove_dead_tickets, write_ticket
+from tfdbg_cli.net.tokens import Ticket, write_ticket
 from tfdbg_cli.net.wire import FROM_CLIENT, Channel
 
 __all__ = ["Listener"]
@@ -35,7 +35,6 @@ class Listener:
     """
 
     def __init__(self, address: str, program: str) -> None:
-        remove_dead_tickets()
         wanted = parse_address(address)
         made, self.address = bind(wanted)
         self._socket = lifted(made)
