@@ -6,7 +6,7 @@
 import pathlib
 import sys
 
-from tfdbg_cli.commands.builtin import BUILTIN
+from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import ALL_MODES
 from tfdbg_cli.commands.registry import Argument, Command
 from tfdbg_cli.commands.shell.general import ARGUMENTS, LANGUAGE
@@ -98,7 +98,7 @@ def render() -> str:
     lines = [HEAD + "| On the line | Meaning |", "|---|---|"]
     lines += [f"| `{cell(what)}` | {cell(text)} |" for what, text in LANGUAGE]
     groups: dict[str, list[Command]] = {}
-    for command in BUILTIN:
+    for command in make_registry().commands:
         groups.setdefault(command.group, []).append(command)
     for group, commands in groups.items():
         lines += ["", f"## {group.capitalize()}", ""]

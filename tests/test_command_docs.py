@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tfdbg_cli.commands.builtin import BUILTIN
+from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import ALL_MODES
 
 ROOT = Path(__file__).parent.parent
@@ -30,7 +30,7 @@ def test_the_document_is_not_stale(script):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", BUILTIN, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", make_registry().commands, ids=lambda command: command.name)
 def test_a_command_has_summary_help_completion_and_examples(command):
     assert command.summary.endswith(".")
     assert command.group
@@ -49,7 +49,7 @@ def test_names_are_used_once_at_each_stop():
     for mode in ALL_MODES:
         names = [
             name
-            for command in BUILTIN
+            for command in make_registry().commands
             if mode in command.modes
             for name in (command.name, *command.aliases)
         ]

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib
 import json
 import re
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tfdbg_cli
-from tfdbg_cli.commands.builtin import BUILTIN
+from tfdbg_cli.commands.builtin import make_registry
 
 ROOT = Path(tfdbg_cli.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
@@ -318,6 +319,45 @@ def test_importing_the_package_imports_next_to_nothing():
     }
 
 
+#: Nothing of it is needed before there is something to look at.
+ABOUT_STOPS = (
+    *("comparing.comparison", "comparing.alignment", "remedies", "precision", "scanning"),
+    *("dumps.open", "dumps.run_folder.writer", "dumps.tfdbg_dir.dump", "tensors.pictures"),
+    *("commands.graph.", "commands.report.", "commands.source.listing", "commands.run.run_info"),
+)
+_CLEAN_RUN = """
+from tfdbg_cli.engines import numpy as tf
+with tf.Session() as session:
+    session.run(tf.constant(1.0))
+"""
+
+
+@pytest.mark.parametrize("program", ["", _CLEAN_RUN])
+def test_what_a_stop_needs_is_imported_at_one(program, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(f"{program}\nimport sys\nprint(*sys.modules)")
+    words = [sys.executable, "-m", "tfdbg_cli", "--batch", "-c", "run -f", str(script)]
+    done = subprocess.run(words, check=False, capture_output=True, text=True, cwd=ROOT.parent)
+    loaded = {name.removeprefix("tfdbg_cli.") for name in done.stdout.split()}
+    assert "sessions.debugger.debugger" in loaded, done.stderr
+    assert ("commands.run.control" in loaded) == bool(program)
+    assert not [name for name in loaded if name.startswith(ABOUT_STOPS)]
+
+
+def test_the_table_of_commands_has_all_their_names():
+    registry = make_registry()
+    places = [path.relative_to(ROOT.parent).with_suffix("").parts for path in MODULES]
+    homes = [".".join(at) for at in places if at[1] == "commands"]
+    nothing(
+        f"{home}: {name}"
+        for home in homes
+        for command in getattr(importlib.import_module(home), "COMMANDS", ())
+        for name in command.names
+        if command not in registry.named(name)
+    )
+    assert len({id(command) for command in registry.commands}) == len(registry.commands)
+
+
 def test_the_public_names_import_no_ui_library_and_no_framework():
     loaded = loaded_by("import tfdbg_cli\nfor name in tfdbg_cli.__all__: getattr(tfdbg_cli, name)")
     assert not loaded & {"urwid", "prompt_toolkit", "readline", *FRAMEWORKS}
@@ -346,7 +386,7 @@ def test_type_checkers_know_the_public_names_from_where_they_are():
 
 
 def test_every_command_is_described():
-    for command in BUILTIN:
+    for command in make_registry().commands:
         assert command.summary.endswith("."), command.name
         assert "\n" not in command.summary, command.name
         assert command.group, command.name

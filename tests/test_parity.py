@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tfdbg_cli.commands.builtin import BUILTIN
+from tfdbg_cli.commands.builtin import make_registry
 
 TESTS = Path(__file__).parent
 PARITY = TESTS.parent / "docs" / "parity.md"
@@ -130,7 +130,7 @@ def test_every_defect_has_tests_and_a_row():
     ("name", "alias", "mode", "flags"), ORIGINAL, ids=[f"{c[0]}-{c[2]}" for c in ORIGINAL]
 )
 def test_a_command_of_the_original_is_there_and_in_the_table(spans, name, alias, mode, flags):
-    (command,) = [c for c in BUILTIN if c.name == name and mode in c.modes]
+    (command,) = [c for c in make_registry().commands if c.name == name and mode in c.modes]
     assert alias in (command.name, *command.aliases)
     words = [re.split(r"[\s,]+", span) for span in spans if "::" not in span]
     assert [name] in words and [alias] in words

@@ -11,7 +11,7 @@ import pytest
 from agents_kit import GOOD, ROOT, agent, told_by, until
 
 from tfdbg_cli.agents.rights import NEEDS, NONE_HERE, RIGHTS, Rights
-from tfdbg_cli.commands.builtin import BUILTIN, make_registry
+from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.common.errors import UserError
 
 REGISTRY = make_registry()
@@ -104,7 +104,7 @@ def test_what_a_client_has_tools_for_is_never_run(text, tmp_path):
 
 
 def test_each_command_is_decided_about():
-    names = {command.name for command in BUILTIN}
+    names = {command.name for command in make_registry().commands}
     assert names <= {*NEEDS, *NONE_HERE}
     assert {*NEEDS, *NONE_HERE} - names <= {"runs", "use", "detach"}
 

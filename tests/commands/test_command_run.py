@@ -5,7 +5,7 @@ from command_kit import Shell
 
 from tfdbg_cli.commands.reply import Leave
 from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
-from tfdbg_cli.commands.run.control import describe_run
+from tfdbg_cli.commands.units import describe_run
 from tfdbg_cli.dumps.dump import RunError, RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 
@@ -107,7 +107,7 @@ def test_without_feeds_and_through_a_callable():
     assert "  (Empty)" in Shell(None, info=RunInfo(1, ["a:0"])).lines("ri")
     shell = Shell(None, info=RunInfo(1, runner="runner from make_callable()"))
     assert "  runner from make_callable()" in shell.lines("ri")
-    assert describe_run(shell.context) == "run #1: runner from make_callable()"
+    assert describe_run(shell.context.run_info) == "run #1: runner from make_callable()"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_without_feeds_and_through_a_callable():
     ],
 )
 def test_a_run_in_a_few_words(fetches, feeds, text):
-    assert describe_run(Shell(None, info=RunInfo(3, fetches, feeds)).context) == text
+    assert describe_run(RunInfo(3, fetches, feeds)) == text
 
 
 def test_exit_asks_and_each_answer_is_a_command(start, shell):

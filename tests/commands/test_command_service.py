@@ -8,7 +8,7 @@ import sys
 import pytest
 from command_kit import Shell
 
-from tfdbg_cli.commands.builtin import BUILTIN
+from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.reply import Reply, UiRequest
 from tfdbg_cli.commands.shell.history import History, default_history_path
 from tfdbg_cli.commands.shell.parsing import OutputTarget, quoted, split_output, split_words
@@ -196,7 +196,7 @@ def stop_of(command):
     return next(mode for mode in modes if mode in command.modes)
 
 
-@pytest.mark.parametrize("command", BUILTIN, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", make_registry().commands, ids=lambda command: command.name)
 def test_every_command_has_help_by_every_name(dump, command, capfd):
     shell = Shell(dump, stop_of(command))
     text = shell.text(f"help {command.name}", 400)
@@ -220,7 +220,7 @@ def test_help_lists_the_commands_of_the_stop(shell, start):
 
 def test_every_example_is_understood(dump, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for command in BUILTIN:
+    for command in make_registry().commands:
         shell = Shell(dump, stop_of(command))
         shell.context.extra["uncaught"] = ValueError("an example")
         for text, _ in command.examples:
@@ -405,7 +405,7 @@ def test_completion_at_every_place(shell, text, expected):
 
 
 def test_completion_offers_all_where_nothing_is_typed(shell, dump, start):
-    here = [command for command in BUILTIN if "run-end" in command.modes]
+    here = [command for command in make_registry().commands if "run-end" in command.modes]
     names = [name for command in here for name in (command.name, *command.aliases)]
     assert sorted(shell.complete("")) == sorted(names)
     assert "lt" not in start.complete("")

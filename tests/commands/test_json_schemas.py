@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from program_server import debugger_in, environment
 
-from tfdbg_cli.commands.builtin import BUILTIN
+from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.schemas import schema_of, schemas
 
 NUMPY = """\
@@ -208,7 +208,9 @@ def test_the_others(tmp_path):
 
 def test_each_command_with_json_has_a_schema_and_the_schemas_are_schemas():
     Draft202012Validator.check_schema(schemas())
-    told = {c.name for c in BUILTIN if any("--json" in a.flags for a in c.arguments)}
+    told = {
+        c.name for c in make_registry().commands if any("--json" in a.flags for a in c.arguments)
+    }
     for name in (*told, "runs", "check"):
         assert schema_of(name) is not None, name
     assert schema_of("help") is None
@@ -219,7 +221,7 @@ def test_each_command_with_json_has_a_schema_and_the_schemas_are_schemas():
 def test_other_programs_are_told_of_all_of_it(tmp_path):
     told = json.loads(tfdbg_help(tmp_path))
     commands = {each["name"]: each for each in told["commands"]}
-    assert {*commands} == {command.name for command in BUILTIN}
+    assert {*commands} == {command.name for command in make_registry().commands}
     for name, command in commands.items():
         has_json = any("--json" in each["flags"] for each in command["arguments"])
         assert (command["json"] is not None) == has_json, name

@@ -82,6 +82,21 @@ def test_names_of_ours_do_not_shadow_those_of_the_script(runner):
     runner.same("s.py")
 
 
+def test_what_a_stop_imports_is_not_the_script_s(runner):
+    runner.write("html.py", "MINE = 'of the script'")  # `graph` escapes texts by Python's
+    runner.write(
+        "s.py",
+        "import html\n"
+        "from tfdbg_cli.engines import numpy as tf\n"
+        "with tf.Session() as session:\n"
+        "    session.run(tf.constant(1.0, name='one'))\n"
+        "print(html.MINE)\n",
+    )
+    done = runner.tfdbg("--batch", "-c", "run", "-c", "graph one > one.svg", "-c", "run", "s.py")
+    assert done.stdout.endswith("of the script\n")
+    assert "one</text>" in (runner.folder / "one.svg").read_text()
+
+
 @pytest.mark.parametrize(
     "text",
     [

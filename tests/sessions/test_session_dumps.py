@@ -22,7 +22,8 @@ from tfdbg_cli.sessions.wrappers.framework import (
     OnSessionInitResponse,
     WatchOptions,
 )
-from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession, host_of
+from tfdbg_cli.sessions.wrappers.hosts import host_of
+from tfdbg_cli.sessions.wrappers.local_cli import LocalCLIDebugWrapperSession
 
 ROOT = Path(__file__).parents[2]
 

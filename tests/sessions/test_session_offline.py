@@ -21,7 +21,7 @@ from tfdbg_cli.filters.registry import load_filters
 from tfdbg_cli.front import offline_analyzer
 from tfdbg_cli.sessions.offline.look import look
 from tfdbg_cli.sessions.offline.survey import Survey
-from tfdbg_cli.sessions.wrappers.local_cli import host_of
+from tfdbg_cli.sessions.wrappers.hosts import host_of
 
 COMMANDS = ["lt", "pt -s y:0", "ni -a -d -t y", "li -r y", "lo x", "ri", "eval `y:0`+1", "ls"]
 

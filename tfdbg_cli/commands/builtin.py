@@ -2,57 +2,56 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.commands import place, preview
-from tfdbg_cli.commands.compare import command as compare
-from tfdbg_cli.commands.graph import draw, fix, neighbours, node_info, why
-from tfdbg_cli.commands.precision import command as precision
-from tfdbg_cli.commands.profile import list_profile as profile
-from tfdbg_cli.commands.profile import print_source as profile_source
+from collections.abc import Iterable
+
 from tfdbg_cli.commands.registry import Command, CommandRegistry
-from tfdbg_cli.commands.report import report
-from tfdbg_cli.commands.run import control as run
-from tfdbg_cli.commands.run import post_mortem
-from tfdbg_cli.commands.series import follow, growth
-from tfdbg_cli.commands.shell import aliases, caught, general, scripts
-from tfdbg_cli.commands.source import print_source as source
-from tfdbg_cli.commands.stepper import moves as stepper
-from tfdbg_cli.commands.stepper import overrides
-from tfdbg_cli.commands.tensors import evaluate, list_tensors, print_feed, print_tensor, select
 
-__all__ = ["BUILTIN", "make_registry"]
+__all__ = ["make_registry"]
 
-BUILTIN: tuple[Command, ...] = (
-    *run.COMMANDS,
-    *post_mortem.COMMANDS,
-    *stepper.COMMANDS,
-    *overrides.COMMANDS,
-    *list_tensors.COMMANDS,
-    *select.COMMANDS,
-    *print_tensor.COMMANDS,
-    *print_feed.COMMANDS,
-    *evaluate.COMMANDS,
-    *precision.COMMANDS,
-    *compare.COMMANDS,
-    *node_info.COMMANDS,
-    *neighbours.COMMANDS,
-    *draw.COMMANDS,
-    *why.COMMANDS,
-    *fix.COMMANDS,
-    *place.COMMANDS,
-    *report.COMMANDS,
-    *follow.COMMANDS,
-    *growth.COMMANDS,
-    *preview.COMMANDS,
-    *source.COMMANDS,
-    *profile.COMMANDS,
-    *profile_source.COMMANDS,
-    *scripts.COMMANDS,
-    *aliases.COMMANDS,
-    *general.COMMANDS,
-    *caught.COMMANDS,
+# Modules, and the names and aliases of their commands: one is imported when a name of its is used.
+_HOMES = (
+    ("run.control", "run r"),
+    ("run.run_info", "run_info ri"),
+    ("run.error_screen", "error err"),
+    ("run.control", "invoke_stepper s exit quit q"),
+    ("run.post_mortem", "traceback tb pdb"),
+    (
+        "stepper.moves",
+        "where w list_sorted_nodes lsn step st s cont ct until unt break b delete del exit quit q",
+    ),
+    ("stepper.overrides", "inject_value inject override_value override restore diff"),
+    ("tensors.list_tensors", "list_tensors lt"),
+    ("tensors.select", "select"),
+    ("tensors.print_tensor", "print_tensor pt"),
+    ("tensors.print_feed", "print_feed pf"),
+    ("tensors.evaluate", "eval ev"),
+    ("precision.command", "precision"),
+    ("compare.command", "compare"),
+    ("graph.node_info", "node_info ni"),
+    ("graph.neighbours", "list_inputs li list_outputs lo"),
+    ("graph.draw", "graph g"),
+    ("graph.why", "why"),
+    ("graph.fix", "fix"),
+    ("place", "here frame"),
+    ("report.report", "report"),
+    ("series.follow", "track plot"),
+    ("series.growth", "growth"),
+    ("preview", "preview"),
+    ("source.print_source", "list_source ls print_source ps"),
+    ("profile.list_profile", "list_profile lp"),
+    ("profile.print_source", "print_source ps"),
+    ("shell.scripts", "history hist source save record"),
+    ("shell.aliases", "alias unalias"),
+    ("shell.general", "help h config cfg version ver mouse m prev next link links"),
+    ("shell.caught", "errors"),
 )
 
 
-def make_registry() -> CommandRegistry:
-    """A registry of the built-in commands and those of installed packages."""
-    return CommandRegistry(list(BUILTIN))
+def make_registry(more: Iterable[Command] = ()) -> CommandRegistry:
+    """A registry of the built-in commands and those of installed packages.
+
+    Args:
+        more: commands of one kind of stop, between them.
+    """
+    homes = [(f"{__package__}.{module}", names) for module, names in _HOMES]
+    return CommandRegistry(homes, more)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tfdbg_cli.commands.context import ALL_MODES, LIVE_MODES, STEPPER_MODES, Context
 from tfdbg_cli.commands.reply import Candidate, Leave, Question, Script, Toast, UiRequest
@@ -15,6 +16,9 @@ from tfdbg_cli.commands.shell.parsing import Word, tokenize
 from tfdbg_cli.common.documents import Document
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
 from tfdbg_cli.common.packages import entry_points
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["Argument", "Command", "CommandRegistry", "Completer", "Result", "positive"]
 
@@ -148,6 +152,11 @@ class Command:
         return parser
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """What it is called by: its name, and its short ones."""
+        return self.name, *self.aliases
+
+    @property
     def needs_argument(self) -> bool:
         """Whether it can't be run by its name alone."""
         return any(not a.is_option and a.nargs not in ("?", "*") for a in self.arguments)
@@ -205,34 +214,39 @@ class _Parser(argparse.ArgumentParser):
         raise UserError(f"{command.name}: {message}.", hint)
 
 
-@dataclass
 class CommandRegistry:
     """The commands by name and alias.
 
     Args:
-        commands: the built-in ones, in the order of the help. Those of installed packages (entry
-            point group ``tfdbg_cli.commands``, each a `Command`) come after them; one that can't
-            be imported becomes a command that says why.
+        homes: of the built-in ones, in the order of the help: a module, and which commands of its
+            ``COMMANDS`` these are, by all their names. It is imported when one is asked for.
+        more: commands that come after them. Those of installed packages (entry point group
+            ``tfdbg_cli.commands``, each a `Command`) are the last; one that can't be imported
+            becomes a command that says why.
     """
 
-    commands: list[Command] = field(default_factory=list)
+    def __init__(self, homes: Iterable[tuple[str, str]], more: Iterable[Command] = ()) -> None:
+        installed = map(_installed, entry_points("tfdbg_cli.commands"))
+        # By their names: the commands, or the module that has them.
+        self._shelves: list[tuple[Collection[str], Command | str]] = [
+            *((names.split(), module) for module, names in homes),
+            *((command.names, command) for command in (*more, *installed)),
+        ]
 
-    def __post_init__(self) -> None:
-        for point in entry_points("tfdbg_cli.commands"):
-            try:
-                command = point.load()
-            except Exception as error:
-                command = _missing(point.name, one_line(error))
-            # It may be there already: one registry is made from another's commands.
-            if not any(
-                (c.name, c.summary) == (command.name, command.summary) for c in self.commands
-            ):
-                self.commands.append(command)
-        # Two commands may share a name at different stops, as ``ps`` does.
-        self._by_name: dict[str, list[Command]] = {}
-        for command in self.commands:
-            for name in (command.name, *command.aliases):
-                self._by_name.setdefault(name, []).append(command)
+    @property
+    def commands(self) -> list[Command]:
+        """All, in the order of the help."""
+        return [command for shelf in self._shelves for command in _taken_from(*shelf)]
+
+    def named(self, name: str) -> list[Command]:
+        """The commands of a name or alias: two may share one at different stops, as ``ps`` do."""
+        return [
+            command
+            for names, content in self._shelves
+            if name in names
+            for command in _taken_from(names, content)
+            if name in command.names
+        ]
 
     def available(self, mode: str) -> list[Command]:
         """The commands of a stop."""
@@ -246,9 +260,7 @@ class CommandRegistry:
         """
         found = self.lookup(name, mode)
         if found is None:
-            known = [
-                n for n, all_of in self._by_name.items() if any(mode in c.modes for c in all_of)
-            ]
+            known = [name for command in self.available(mode) for name in command.names]
             raise UserError(
                 f'There is no command "{name}".',
                 did_you_mean(name, known) or "Type help for all commands.",
@@ -272,7 +284,7 @@ class CommandRegistry:
 
     def lookup(self, name: str, mode: str) -> Command | None:
         """A command by name or alias: the one of this stop, else one of another, else ``None``."""
-        all_of = self._by_name.get(name, [])
+        all_of = self.named(name)
         return next((c for c in all_of if mode in c.modes), all_of[0] if all_of else None)
 
 
@@ -301,6 +313,20 @@ def _when(command: Command, mode: str) -> str:
     if command.modes == STEPPER_MODES:
         return "invoke_stepper steps through a run." if mode in LIVE_MODES else ""
     return _WHEN.get(mode, "")
+
+
+def _taken_from(names: Collection[str], content: Command | str) -> Iterator[Command]:
+    if isinstance(content, Command):
+        yield content
+    else:
+        yield from (c for c in importlib.import_module(content).COMMANDS if c.name in names)
+
+
+def _installed(point: EntryPoint) -> Command:
+    try:
+        return point.load()  # type: ignore[no-any-return]
+    except Exception as error:
+        return _missing(point.name, one_line(error))
 
 
 def _missing(name: str, why: str) -> Command:

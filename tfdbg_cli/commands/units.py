@@ -1,9 +1,10 @@
-"""Sizes for people, and the menu that screens about a node share."""
+"""Sizes and runs in a few words, and the menu that screens about a node share."""
 
 from __future__ import annotations
 
 __all__ = [
     "bytes_text",
+    "describe_run",
     "device_text",
     "execution_word",
     "has_debug_ops",
@@ -34,6 +35,28 @@ def has_debug_ops(info: RunInfo | None) -> bool:
         return True
     traits = traits_of(info.engine)
     return traits is not None and traits.has_debug_ops
+
+
+def _plural(count: int, word: str, many: str | None = None) -> str:
+    return f"{count} {word if count == 1 else many or word + 's'}"
+
+
+def describe_run(info: RunInfo) -> str:
+    """A run in a few words: ``run #2: 1 fetch (train/Adam); 2 feeds``."""
+    number = info.number or info.call_count
+    head = f"{info.kind} #{number}: " if number else ""
+    if info.runner:
+        return head + info.runner
+    if info.unit == "program" and not info.fetches:
+        return head.removesuffix(": ") or info.kind
+    fetch, feed = ("fetch", "feed") if has_debug_ops(info) else ("output", "input")
+    fetches = _plural(len(info.fetches), fetch, "fetches" if fetch == "fetch" else None)
+    if len(info.fetches) == 1:
+        fetches += f" ({info.fetches[0]})"
+    feeds = _plural(len(info.feeds), feed)
+    if len(info.feeds) == 1:
+        feeds += f" ({next(iter(info.feeds))})"
+    return f"{head}{fetches}; {feeds}"
 
 
 def device_text(dump: Dump, device: str) -> str:

@@ -26,6 +26,7 @@ __all__ = [
     "Streams",
     "TextSink",
     "high_copy",
+    "in_kernel",
     "is_terminal",
     "is_unread",
     "tell",
@@ -241,6 +242,11 @@ class Streams:
         if self._has_keys and (self.stdin.closed or not keys.leads_where(0)):
             return os.read(keys.number, 1 << 16).decode("utf-8", "replace")  # terminals give lines
         return self.stdin.readline() if self.stdin is not None else ""
+
+
+def in_kernel() -> bool:
+    """Whether this process is a Jupyter kernel that shows what is printed."""
+    return "ipykernel" in sys.modules and type(sys.stdout).__module__.startswith("ipykernel")
 
 
 def is_terminal(stream: Any) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import subprocess
 import tempfile
@@ -57,7 +56,7 @@ def make_folder(parent: str | None = None) -> str:
         parent: where; default: where temporary files go.
     """
     where = os.path.abspath(parent or tempfile.gettempdir())
-    outer = os.path.join(where, _PREFIX + secrets.token_hex(8))
+    outer = os.path.join(where, _PREFIX + os.urandom(8).hex())
     _made.add(outer)
     at_death(outer)  # before it is there: a kill may come at any time
     os.mkdir(outer, 0o700)

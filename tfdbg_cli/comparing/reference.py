@@ -7,13 +7,9 @@ import os
 import weakref
 from typing import Any
 
-from tfdbg_cli.comparing.alignment import align
-from tfdbg_cli.comparing.comparison import Comparison
-from tfdbg_cli.comparing.left import Left
 from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
-from tfdbg_cli.dumps.open import list_runs, open_dump
 
 __all__ = ["Reference", "run_name"]
 
@@ -44,6 +40,10 @@ class Reference:
     shown_by = ""
 
     def __init__(self, folder: str, terms: Terms | None = None) -> None:
+        # `run` knows this class; few programs are compared.
+        from tfdbg_cli.comparing.left import Left
+        from tfdbg_cli.dumps.open import list_runs
+
         terms = terms or Terms()
         self._bars, self._renamed = terms.bars(), terms.renamed()
         self._before = Left()
@@ -59,6 +59,10 @@ class Reference:
         return id(datum) == self._known[dump]
 
     def _first_apart(self, dump: Dump) -> int | None:
+        from tfdbg_cli.comparing.alignment import align
+        from tfdbg_cli.comparing.comparison import Comparison
+        from tfdbg_cli.dumps.open import open_dump
+
         info = dump.run_info()
         path = self._paths.get(run_name(info.call_count)) if info is not None else None
         if path is None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tfdbg_cli.comparing.alignment import Renamed, read_map
-from tfdbg_cli.comparing.bars import Bars, make_bars
+if TYPE_CHECKING:
+    from tfdbg_cli.comparing.alignment import Renamed
+    from tfdbg_cli.comparing.bars import Bars
 
 __all__ = ["Terms"]
 
@@ -37,6 +38,8 @@ class Terms(NamedTuple):
         Raises:
             UserError: an option says something that it can't, or its file can't be read.
         """
+        from tfdbg_cli.comparing.bars import make_bars
+
         return make_bars(self.rtol, self.atol, self.bar, self.rules)
 
     def renamed(self) -> Renamed:
@@ -45,6 +48,8 @@ class Terms(NamedTuple):
         Raises:
             UserError: the file can't be read.
         """
+        from tfdbg_cli.comparing.alignment import read_map
+
         return read_map(self.map) if self.map else ()
 
     def anywhere(self) -> Terms:

@@ -11,7 +11,7 @@ import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tfdbg_cli.common.errors import UserError, did_you_mean, one_line
 from tfdbg_cli.common.interpreter.garbage import collector_paused
@@ -19,11 +19,13 @@ from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.datum import Datum, InconvertibleTensorProto, number_executions
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph
-from tfdbg_cli.dumps.run_folder.digests import Digest
 from tfdbg_cli.dumps.run_info import RunError, RunInfo
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import Sources
 from tfdbg_cli.dumps.tables import Tables
+
+if TYPE_CHECKING:
+    from tfdbg_cli.dumps.run_folder.digests import Digest
 
 __all__ = [
     "HANDLES",

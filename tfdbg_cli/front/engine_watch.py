@@ -15,7 +15,6 @@ from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.engines.registry import entries, is_perhaps_unused, load
 from tfdbg_cli.front.import_hook import ImportHook
 from tfdbg_cli.front.unseen import UnseenFrameworks
-from tfdbg_cli.sessions.wrappers.local_cli import host_of
 
 if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger.debugger import Debugger
@@ -92,6 +91,8 @@ class EngineWatch:
 
     def _wrapper(self, name: str, session: Any) -> Any:
         try:
+            with collector_paused():
+                from tfdbg_cli.sessions.wrappers.hosts import host_of
             return host_of(self.debugger, session)
         except Exception as error:  # what it needs is imported now
             self._tell_unusable(name, error)

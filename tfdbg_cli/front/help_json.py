@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from tfdbg_cli.commands.builtin import BUILTIN
+from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.registry import Argument, Command
 from tfdbg_cli.commands.schemas import schemas
 from tfdbg_cli.common.version import __version__
@@ -24,7 +24,7 @@ def help_json(parser: argparse.ArgumentParser) -> str:
         "tfdbg": __version__,
         "usage": [text.strip() for text in USAGE.splitlines()],
         "options": [_option(action) for action in parser._actions],
-        "commands": [_command(command) for command in BUILTIN],
+        "commands": [_command(command) for command in make_registry().commands],
         **schemas(),
     }
     return json.dumps(said)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.commands.run.control import describe_run
+from tfdbg_cli.commands.units import describe_run
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import tell, tell_failure
 from tfdbg_cli.engines.base import Glimpse, ShowsOpenRuns
@@ -60,5 +60,5 @@ def _show(debugger: Debugger, glimpse: Glimpse) -> None:
     assert glimpse.dump is not None
     glimpse.dump.set_run_info(glimpse.info)
     context = debugger.context("here", glimpse.info, glimpse.dump, tracks=debugger.tracks)
-    title = f"here, in the middle of {describe_run(context)}"
+    title = f"here, in the middle of {describe_run(context.run_info)}"
     debugger.look(context, title=title, title_role="end", initial_command="lt")

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CANNOT_OPEN", "remove_frames", "run_module", "run_script"]
 
-# What is imported later, by functions: no module's import brings it.
-_LATER = ("numpy", "pdb", "bdb", "cmd", "code", "codeop")
+# What is imported later, by a stop and by functions; nobody imports Python's tests.
+_LATER = (sys.stdlib_module_names - {"test"}) | {"numpy"}
+# Of these no module's import brings one.
+_BY_FUNCTIONS = ("numpy", "pdb", "bdb", "cmd", "code", "codeop")
 # They import nothing of the program's.
 _ROOMS = (
     *("common", "net", "dumps", "tensors", "filters", "stepping", "commands", "ui", "sessions"),
@@ -115,7 +117,7 @@ def _uncover(directory: str) -> None:
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             with contextlib.suppress(ImportError):  # of another system
                 importlib.import_module(found.name)
-    for name in _LATER:
+    for name in _BY_FUNCTIONS:
         importlib.import_module(name)
     hidden = _hidden(directory, set(sys.modules))
     for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
@@ -124,6 +126,8 @@ def _uncover(directory: str) -> None:
 
 def _hidden(directory: str, names: set[str]) -> set[str]:
     """Those of some names, used by the debugger, that modules of a folder have."""
+    with contextlib.suppress(OSError):  # a zip file
+        names = names & {entry.partition(".")[0] for entry in os.listdir(directory)}
     return {
         name
         for name in names - start.AT_START

@@ -16,14 +16,14 @@ from tfdbg_cli.commands.run.choices import RunChoice
 from tfdbg_cli.common.documents import Line, line
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.settings import Settings
-from tfdbg_cli.common.streams import tell
+from tfdbg_cli.common.streams import in_kernel, tell
 from tfdbg_cli.engines.registry import entries, is_perhaps_unused, load
 from tfdbg_cli.front.import_hook import ImportHook
 from tfdbg_cli.front.launcher import remove_frames
 from tfdbg_cli.sessions.debugger.notebook import NotebookDebugger
-from tfdbg_cli.sessions.wrappers.local_cli import host_of
+from tfdbg_cli.sessions.wrappers.hosts import host_of
 from tfdbg_cli.ui.base import CommandQueue
-from tfdbg_cli.ui.notebook import NotebookUI, in_kernel
+from tfdbg_cli.ui.notebook import NotebookUI
 from tfdbg_cli.ui.text import TextUI
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]

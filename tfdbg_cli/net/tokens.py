@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import platform
 import re
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import platformdirs
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.files import read_plain
 from tfdbg_cli.common.temporary import at_death
-from tfdbg_cli.net.address import Address, is_listening, parse_address
+
+if TYPE_CHECKING:
+    from tfdbg_cli.net.address import Address
 
 __all__ = [
     "TOKEN_VARIABLE",
@@ -57,12 +56,20 @@ def _folder() -> Path:
     return Path(platformdirs.user_state_dir("tfdbg_cli", appauthor=False)) / "attach"
 
 
+# Each start looks for tickets of programs that were killed. What takes milliseconds to import is
+# imported if there are some.
+
+
 def _this_machine() -> str:
+    import platform
+
     return re.sub(r"[^A-Za-z0-9_-]", "_", platform.node().partition(".")[0]) or "here"
 
 
 def _path(address: Address, machine: str = "") -> Path:
     if address.path:
+        import hashlib
+
         digest = hashlib.sha256(os.fsencode(address.path)).hexdigest()[:16]
         return _folder() / f"{machine or _this_machine()}-unix-{digest}{_SUFFIX}"
     return _folder() / f"{machine or _this_machine()}-{address.port}{_SUFFIX}"
@@ -80,7 +87,7 @@ def write_ticket(address: Address, program: str) -> Ticket:
     Raises:
         UserError: the file can't be written.
     """
-    token = secrets.token_hex(32)
+    token = os.urandom(32).hex()
     path = _path(address)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     text = f"{token}\n{address}\n{' '.join(program.split())}\n"
@@ -108,7 +115,11 @@ def remove_dead_tickets() -> None:
     """
     for ticket in _list_tickets():
         with contextlib.suppress(OSError, UserError):
-            if not _is_alive(ticket) and not is_listening(parse_address(ticket.address)):
+            if _is_alive(ticket):
+                continue
+            from tfdbg_cli.net.address import is_listening, parse_address
+
+            if not is_listening(parse_address(ticket.address)):
                 ticket.path.unlink()
 
 
@@ -125,7 +136,9 @@ def _read(path: Path) -> Ticket | None:
 
 def _list_tickets() -> list[Ticket]:
     """The programs of this machine that listen, or were killed while they did."""
-    found = [_read(path) for path in sorted(_folder().glob(f"{_this_machine()}-*{_SUFFIX}"))]
+    paths = sorted(_folder().glob(f"*{_SUFFIX}"))
+    machine = _this_machine() if paths else ""
+    found = [_read(path) for path in paths if path.name.startswith(f"{machine}-")]
     return [ticket for ticket in found if ticket is not None and ticket.address]
 
 
@@ -170,6 +183,8 @@ def only_address() -> Address:
     Raises:
         UserError: there is none, or more than one.
     """
+    from tfdbg_cli.net.address import parse_address
+
     alive = [ticket for ticket in _list_tickets() if _is_alive(ticket)]
     if len(alive) == 1:
         return parse_address(alive[0].address)

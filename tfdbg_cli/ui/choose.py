@@ -6,9 +6,8 @@ import os
 import sys
 
 from tfdbg_cli.common.settings import Settings
-from tfdbg_cli.common.streams import Streams, is_terminal
+from tfdbg_cli.common.streams import Streams, in_kernel, is_terminal
 from tfdbg_cli.ui.base import UserInterface
-from tfdbg_cli.ui.notebook import NotebookUI, in_kernel
 
 __all__ = ["KINDS", "make_ui"]
 
@@ -103,6 +102,8 @@ def make_ui(
 
         return ReadlineUI(streams)
     if kind == "notebook":
+        from tfdbg_cli.ui.notebook import NotebookUI
+
         return NotebookUI()
     from tfdbg_cli.ui.plain import PlainUI
 

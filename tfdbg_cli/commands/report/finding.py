@@ -13,9 +13,9 @@ from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.verdict import as_page, first_origin, spread_to, verdict
 from tfdbg_cli.commands.json_lines import head
-from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
+from tfdbg_cli.commands.units import describe_run
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.files import near_path
@@ -83,7 +83,7 @@ class Finding:
         """
         info = context.run_info
         number = info.number or info.call_count
-        finding = cls(info.filter_name, describe_run(context), number, info.engine)
+        finding = cls(info.filter_name, describe_run(context.run_info), number, info.engine)
         _describe(finding, context.need_dump(), begin, is_origin=True)
         return finding
 

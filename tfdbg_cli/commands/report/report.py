@@ -12,10 +12,9 @@ from tfdbg_cli.commands.reply import Toast
 from tfdbg_cli.commands.report.html import Markup, element
 from tfdbg_cli.commands.report.sections import sections
 from tfdbg_cli.commands.report.style import POLICY, STYLE
-from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.output import write_file
-from tfdbg_cli.commands.units import bytes_text
+from tfdbg_cli.commands.units import bytes_text, describe_run
 from tfdbg_cli.common.version import __version__
 
 __all__ = ["COMMANDS", "write_report"]
@@ -39,7 +38,7 @@ def write_report(context: Context, path: str, *, exclude: str = "") -> int:
 
 
 def _page(context: Context, exclude: str) -> str:
-    title = f"tfdbg: {describe_run(context)}"
+    title = f"tfdbg: {describe_run(context.run_info)}"
     moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     parts = [
         element(
@@ -62,7 +61,7 @@ def _page(context: Context, exclude: str) -> str:
         "body",
         element(
             "header",
-            element("h1", describe_run(context)),
+            element("h1", describe_run(context.run_info)),
             element("p", f"Written by tfdbg_cli {__version__} on {moment}"),
         ),
         element("main", *parts),

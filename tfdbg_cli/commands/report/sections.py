@@ -17,13 +17,12 @@ from tfdbg_cli.commands.report.charts import histogram_chart
 from tfdbg_cli.commands.report.heat_map import heat_map
 from tfdbg_cli.commands.report.html import Markup, element, joined, shown_lines
 from tfdbg_cli.commands.report.source import source_lines
-from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.run.error_screen import error_document
 from tfdbg_cli.commands.series.files import svg_text
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
-from tfdbg_cli.commands.units import has_debug_ops
+from tfdbg_cli.commands.units import describe_run, has_debug_ops
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Line, Span, line
 from tfdbg_cli.common.errors import one_line
@@ -121,7 +120,7 @@ def _what(context: Context, dump: Dump | None, subject: _Subject) -> Markup:
     told = []
     if info.filter_name:
         told.append(f"The filter {info.filter_name} stopped the program here. ")
-    told.append(f"It was {describe_run(context)}.")
+    told.append(f"It was {describe_run(context.run_info)}.")
     parts = [element("p", "".join(told))]
     if info.error is not None:
         parts.append(shown_lines(error_document(context)))
@@ -286,7 +285,7 @@ def _curves(context: Context) -> Markup | None:
 
 def _facts(context: Context) -> Markup:
     info = context.run_info
-    facts = [("Run", describe_run(context)), *info.details]
+    facts = [("Run", describe_run(context.run_info)), *info.details]
     fetches, feeds_of = ("Fetches", "Feeds") if has_debug_ops(info) else ("Outputs", "Inputs")
     facts += [(fetches, ", ".join(info.fetches[:_MOST_NAMED]))] if info.fetches else []
     feeds = [*info.feeds][:_MOST_NAMED]

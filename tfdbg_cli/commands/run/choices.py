@@ -1,4 +1,4 @@
-"""What `run` and `exit` ask of whoever holds the program: choices, as plain data."""
+"""What `run`, `exit` and the stepper ask of whoever holds the program: choices, as plain data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.errors import compile_regex
 
-__all__ = ["ALL_RUNS", "ExitChoice", "RunChoice", "RunFilter"]
+__all__ = ["ALL_RUNS", "ExitChoice", "RunChoice", "RunFilter", "StepperExit"]
 
 #: How many runs there are up to the end of a program that nobody knows.
 ALL_RUNS = sys.maxsize
@@ -94,3 +94,16 @@ class ExitChoice:
     status: int = 1
     error: BaseException | None = None
     extra: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StepperExit:
+    """What leaving the stepper asks of the session.
+
+    Attributes:
+        is_discarded: the run was given up; its run-start comes again.
+        exit: to leave the debugger, too, or to end the program.
+    """
+
+    is_discarded: bool = False
+    exit: ExitChoice | None = None

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from tfdbg_cli.commands.context import PROFILE_MODES, Context
+import argparse
+
+from tfdbg_cli.commands.context import DUMP_MODES, PROFILE_MODES, STEPPER_MODES, Context
 from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.verdict import first_origin, verdict
+from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
+from tfdbg_cli.commands.registry import Command, Result
+from tfdbg_cli.commands.run.records import error_record
+from tfdbg_cli.commands.run.run_info import list_item
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.common.documents import Line, Link, MenuItem, Span, TextDocument, line
+from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.node_words import output_shapes
 from tfdbg_cli.dumps.dump import Dump, RunError
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of, parse_tensor_name
 from tfdbg_cli.dumps.sources import is_library_path
 
-__all__ = ["error_document", "list_item"]
+__all__ = ["COMMANDS", "error_document"]
 
 # An op of more inputs (a fused optimizer's step) is better looked at with li.
 _MOST_INPUTS = 12
@@ -20,12 +27,6 @@ _MOST_INPUTS = 12
 _MOST_BYTES = 64 << 20
 _RAISED = "The error is raised in the program when you leave this stop with run or exit."
 _WHEN = {False: "occurred during the run", True: "was raised by the program after the run"}
-
-
-def list_item(context: Context) -> MenuItem:
-    """The menu item for what a run has left: its timings, or its tensors."""
-    name = "list_profile" if context.mode in PROFILE_MODES else "list_tensors"
-    return MenuItem(name, name, enabled=context.dump is not None)
 
 
 def error_document(context: Context) -> TextDocument:
@@ -184,3 +185,26 @@ def _type_of(dump: Dump, graph: Graph, tensor: str) -> str:
     shape = dict(enumerate(output_shapes(found))).get(slot or 0)
     known = f" {shape}" if shape is not None else ""
     return found.get("T", "") + known if not slot else known.strip()
+
+
+def _show_error(context: Context, arguments: argparse.Namespace) -> Result:
+    if context.run_info.error is None:
+        raise UserError("This run did not fail.")
+    if arguments.json:
+        record = error_record(context.run_info.error)
+        return json_document(1, lambda at: record)
+    return error_document(context)
+
+
+ERROR = Command(
+    "error",
+    ("err",),
+    "run control",
+    "Show the error of this run again.",
+    _show_error,
+    (JSON_ARGUMENT,),
+    modes=DUMP_MODES - STEPPER_MODES,
+    examples=(("error", "the failing op, its error and where to look"),),
+)
+
+COMMANDS = (ERROR,)

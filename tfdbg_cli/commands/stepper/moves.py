@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tfdbg_cli.commands.context import STEPPER_MODES, Context, compile_regex
 from tfdbg_cli.commands.list_command import exclude_argument, filter_argument
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Candidate, Leave, Toast
-from tfdbg_cli.commands.run.choices import ExitChoice
+from tfdbg_cli.commands.run.choices import ExitChoice, StepperExit
 from tfdbg_cli.commands.stepper.screens import (
     list_document,
     moved_document,
@@ -23,20 +22,7 @@ from tfdbg_cli.common.errors import UserError, did_you_mean
 from tfdbg_cli.stepping.breakpoints import Breakpoint
 from tfdbg_cli.stepping.walk import Halt
 
-__all__ = ["COMMANDS", "StepperExit"]
-
-
-@dataclass(frozen=True)
-class StepperExit:
-    """What leaving the stepper asks of the session.
-
-    Attributes:
-        is_discarded: the run was given up; its run-start comes again.
-        exit: to leave the debugger, too, or to end the program.
-    """
-
-    is_discarded: bool = False
-    exit: ExitChoice | None = None
+__all__ = ["COMMANDS"]
 
 
 def _nodes(context: Context, typed: str) -> Iterable[Candidate]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -58,6 +57,8 @@ def digest_of(
         stored: the bytes of its elements, as a run folder has them.
         bad: as `Digest.bad`, where it was counted.
     """
+    import hashlib  # brings OpenSSL, 10 ms
+
     found = hashlib.sha256(stored).digest()[:16]
     is_text = value.dtype.kind in "OSUT"
     if bad is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from typing import NamedTuple
@@ -181,5 +180,7 @@ def _file_piece(piece: str) -> str:
     piece = data.decode("utf-8", "surrogateescape")
     if len(data) <= _LONGEST_PIECE:
         return piece
+    import hashlib  # brings OpenSSL, 10 ms
+
     digest = hashlib.blake2b(data, digest_size=6).hexdigest()
     return f"{piece[: _LONGEST_PIECE // 4]}-{digest}"

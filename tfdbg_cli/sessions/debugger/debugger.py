@@ -16,7 +16,6 @@ from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import CommandRegistry
 from tfdbg_cli.commands.reply import Leave
 from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
-from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History, default_history_path
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter import signal_gate
@@ -30,20 +29,18 @@ from tfdbg_cli.engines import registry  # noqa: F401 (it makes their settings kn
 from tfdbg_cli.engines.base import Adapter, MeetsRanks
 from tfdbg_cli.filters.registry import FilterRegistry, load_filters
 from tfdbg_cli.net.tokens import remove_dead_tickets
-from tfdbg_cli.sessions.debugger.gate import Gate, GateOptions
-from tfdbg_cli.sessions.debugger.last_run import LastRun
-from tfdbg_cli.sessions.debugger.precision_gate import PrecisionGate, PrecisionOptions
-from tfdbg_cli.sessions.debugger.reports import Reports
-from tfdbg_cli.sessions.debugger.stop_log import StopLog, stop_record
 from tfdbg_cli.sessions.debugger.storage import DumpStore
 from tfdbg_cli.sessions.debugger.waiting import Waiting
-from tfdbg_cli.sessions.ranks.group import RankGroup
 from tfdbg_cli.sessions.ranks.interface import RankPlace, SingleRank
 from tfdbg_cli.tensors.measurements import halt as halt_measurements
 from tfdbg_cli.ui.base import CommandQueue, UserInterface
-from tfdbg_cli.ui.choose import make_ui
 
 if TYPE_CHECKING:
+    from tfdbg_cli.sessions.debugger.gate import Gate, GateOptions
+    from tfdbg_cli.sessions.debugger.last_run import LastRun
+    from tfdbg_cli.sessions.debugger.precision_gate import PrecisionGate, PrecisionOptions
+    from tfdbg_cli.sessions.debugger.reports import Reports
+    from tfdbg_cli.sessions.debugger.stop_log import StopLog
     from tfdbg_cli.sessions.sending.sending import Sending
     from tfdbg_cli.ui.remote.host import RemoteUI
 
@@ -121,8 +118,7 @@ class Debugger:
         post_mortem: bool = False,
         owns_stdin: bool = False,
     ) -> None:
-        self._reports = Reports(report) if report else None
-        self._log = StopLog(log) if log else None
+        self._reports, self._log = _reports(report), _stop_log(log)
         self._sending = sending
         self.settings = Settings(Path(config_path) if config_path else default_config_path())
         signal_gate.install()
@@ -182,7 +178,7 @@ class Debugger:
         self._leader = leader
         if place is not None:
             self._be_rank(place)
-        self.last_run = LastRun(self) if post_mortem else None
+        self.last_run = _last_run(self) if post_mortem else None
         self.is_off = False
         self.outcome = ""
         #: The engines whose patches send the program's runs here.
@@ -192,6 +188,8 @@ class Debugger:
 
     def _be_rank(self, place: RankPlace) -> None:
         self.store.rank = place.rank
+        from tfdbg_cli.sessions.ranks.group import RankGroup
+
         self.ranks = RankGroup(
             place, self.store, self.settings, self.note, lambda: self.waiting.is_interrupted
         )
@@ -250,7 +248,7 @@ class Debugger:
             self.waiting.end()
             self._ui.close()
         self._ui = self._remote = ui
-        self.registry = CommandRegistry([*make_registry().commands, DETACH])
+        self.registry = make_registry([DETACH])
         self.is_detached = not wait
         return ui.invitation
 
@@ -382,6 +380,9 @@ class Debugger:
         waiting.is_interrupted = waiting.is_interrupted or is_asked
 
     def _stop(self, context: Context, title: str, title_role: str, initial_command: str) -> Any:
+        from tfdbg_cli.commands.service import CommandService
+        from tfdbg_cli.ui.choose import make_ui
+
         self.waiting.end()
         self.stops += 1
         context.is_printed = self.queue.batch
@@ -427,6 +428,8 @@ class Debugger:
     def _tell_others(self, context: Context, title: str, command: str, folder: str) -> None:
         if self._log is None and self._sending is None:
             return
+        from tfdbg_cli.sessions.debugger.stop_log import stop_record
+
         try:
             record = stop_record(context, title, command, folder)
         except Exception as error:
@@ -479,6 +482,31 @@ class Debugger:
         self.ranks.leave(self.outcome)
         Debugger.instances.discard(self)
         self.store.close()
+
+
+# What few programs are started with: its modules are imported for these.
+
+
+def _reports(path: str | None) -> Reports | None:
+    if not path:
+        return None
+    from tfdbg_cli.sessions.debugger.reports import Reports
+
+    return Reports(path)
+
+
+def _stop_log(path: str | None) -> StopLog | None:
+    if not path:
+        return None
+    from tfdbg_cli.sessions.debugger.stop_log import StopLog
+
+    return StopLog(path)
+
+
+def _last_run(debugger: Debugger) -> LastRun:
+    from tfdbg_cli.sessions.debugger.last_run import LastRun
+
+    return LastRun(debugger)
 
 
 def _stdin_is_a_script() -> bool:

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.run.control import describe_run
+from tfdbg_cli.commands.units import describe_run
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.streams import Streams
@@ -48,7 +48,7 @@ class LastRun:
         self.forget()
         if isinstance(context.dump, MemoryDump):
             context.dump.settle()  # the program goes on, and writes to what is its own
-        self._context, self._title = context, f"{label}{describe_run(context)}"
+        self._context, self._title = context, f"{label}{describe_run(context.run_info)}"
 
     def forget(self) -> None:
         """Another run begins, whose tensors take the room."""

@@ -8,10 +8,9 @@ from typing import Any
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.reply import Leave, Toast
-from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
-from tfdbg_cli.commands.run.control import describe_run
+from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice, StepperExit
 from tfdbg_cli.commands.service import CommandService
-from tfdbg_cli.commands.stepper.moves import StepperExit
+from tfdbg_cli.commands.units import describe_run
 from tfdbg_cli.common.settings import Settings
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.tensors.measurements import halt as halt_measurements
@@ -103,7 +102,7 @@ class NotebookDebugger(Debugger):
         about = {"title": title, "title_role": title_role, "initial_command": initial_command}
         if context.dump is not None and context.mode != "stepper":
             self.service = self._service(context, **about)
-            self.last_stop = describe_run(context)
+            self.last_stop = describe_run(context.run_info)
         if self.is_in_cell:
             action = super().stop(context, **about)
             if isinstance(action, StepperExit) and action.exit == ExitChoice():

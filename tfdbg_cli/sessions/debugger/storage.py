@@ -22,7 +22,6 @@ from tfdbg_cli.dumps.joined import JoinedDump, rank_name
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.remote.systems import is_remote
 from tfdbg_cli.dumps.run_folder.states import States
-from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
 __all__ = ["DumpStore", "check_dump_root"]
 
@@ -205,6 +204,7 @@ class DumpStore:
         if not self.keep:
             return ""
         from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, write_run_folder
+        from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
         problems: list[str] = []
         try:

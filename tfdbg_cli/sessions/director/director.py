@@ -6,12 +6,13 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.run.choices import RunChoice
-from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History
+from tfdbg_cli.commands.units import describe_run
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.program_facts import program_facts
 from tfdbg_cli.dumps.dump import Dump, RunInfo
@@ -31,7 +32,6 @@ from tfdbg_cli.engines.base import (
     Watch,
 )
 from tfdbg_cli.sessions.debugger.debugger import Debugger
-from tfdbg_cli.sessions.debugger.last_run import LastRun
 from tfdbg_cli.sessions.director.first_screens import FirstScreens
 from tfdbg_cli.sessions.director.following import NumberFollower
 from tfdbg_cli.sessions.director.magnitudes import MagnitudeSampler
@@ -39,6 +39,9 @@ from tfdbg_cli.sessions.director.program_host import ProgramHost
 from tfdbg_cli.sessions.director.runs import Decision, StartedRun
 from tfdbg_cli.sessions.director.stepping import RunWalk, stop_in
 from tfdbg_cli.sessions.ranks.interface import Agreement, SingleRank, Verdict
+
+if TYPE_CHECKING:
+    from tfdbg_cli.sessions.debugger.last_run import LastRun
 
 __all__ = ["RunDirector"]
 
@@ -105,7 +108,7 @@ class RunDirector(ProgramHost):
             debugger.choose(
                 debugger.stop(
                     context,
-                    title=f"run-start: {self._label()}{describe_run(context)}",
+                    title=f"run-start: {self._label()}{describe_run(context.run_info)}",
                     title_role="start",
                     initial_command="run_info",
                 ),
@@ -360,7 +363,7 @@ class RunDirector(ProgramHost):
             about = [first] if first is not None else [*sorted(agreed.errors), *agreed.passing]
             if about and isinstance(context.dump, JoinedDump):
                 context.dump.focus = about[0]
-        title = f"run-end: {self._label()}{what}{describe_run(context)}"
+        title = f"run-end: {self._label()}{what}{describe_run(context.run_info)}"
         try:
             action = debugger.stop(context, title=title, title_role=role, initial_command=initial)
         finally:

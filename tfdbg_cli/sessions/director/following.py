@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.tensors.expressions import evaluate
-from tfdbg_cli.commands.tensors.references import parse_reference, parse_template
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
@@ -73,6 +71,8 @@ class NumberFollower:
             self._evaluate(series, context, run)
 
     def _evaluate(self, series: Series, context: Context, run: int) -> None:
+        from tfdbg_cli.commands.tensors.expressions import evaluate
+
         try:
             series.add(run, as_number(evaluate(context, series.expression)))
             series.problem = ""
@@ -107,6 +107,8 @@ class NumberFollower:
 
 def nodes_in(expression: str) -> list[str]:
     """The nodes that an expression names."""
+    from tfdbg_cli.commands.tensors.references import parse_reference, parse_template
+
     names = parse_template(expression).references.values()
     return [parse_reference(name).node for name in names]
 

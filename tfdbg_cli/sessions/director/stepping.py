@@ -5,9 +5,8 @@ from __future__ import annotations
 import atexit
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.run.choices import ExitChoice
-from tfdbg_cli.commands.run.control import describe_run
-from tfdbg_cli.commands.stepper.moves import StepperExit
+from tfdbg_cli.commands.run.choices import ExitChoice, StepperExit
+from tfdbg_cli.commands.units import describe_run
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.engines.base import Capture, SteppedRun
@@ -73,7 +72,7 @@ def stop_in(
     context.refresh()
     action = debugger.stop(
         context,
-        title=f"stepper: {label}{describe_run(context)}",
+        title=f"stepper: {label}{describe_run(context.run_info)}",
         title_role="start",
         initial_command="where",
     )

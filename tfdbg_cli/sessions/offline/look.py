@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tfdbg_cli.commands.builtin import BUILTIN
+from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import CommandRegistry
-from tfdbg_cli.commands.run.control import describe_run
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.units import describe_run
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.comparing.terms import Terms
 from tfdbg_cli.dumps.open import find_ranks, find_runs, open_dump, rank_runs
@@ -53,7 +53,7 @@ def look(
     """
     survey = _survey(shadowed(path), validate)
     search = Search(survey, debugger.filters)
-    registry = CommandRegistry([*BUILTIN, *run_commands(survey, search)])
+    registry = make_registry(run_commands(survey, search))
     if against is None:
         opened = _open_last(survey, debugger)
     else:
@@ -137,7 +137,7 @@ def _stop(
         initial, role = f"lt {opened.wanted.options}", "error"
     elif opened.first:
         initial = opened.first
-    what = f"{'profile of ' * is_profile}{describe_run(context)}"
+    what = f"{'profile of ' * is_profile}{describe_run(context.run_info)}"
     return debugger.stop(
         context,
         title=f"offline: {which}{place_of(opened.run.path)} - {what}",

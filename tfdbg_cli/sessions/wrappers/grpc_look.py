@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from tfdbg_cli.commands.run.choices import ExitChoice, RunChoice
-from tfdbg_cli.commands.run.control import describe_run
+from tfdbg_cli.commands.units import describe_run
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.base import Capture
@@ -49,7 +49,7 @@ class _Desk:
             context = debugger.context("run-end", dump.run_info(), dump)
             action = debugger.stop(
                 context,
-                title=f"run-end: {describe_run(context)} from {_name(run.peer)}",
+                title=f"run-end: {describe_run(context.run_info)} from {_name(run.peer)}",
                 title_role=role,
                 initial_command=initial,
             )

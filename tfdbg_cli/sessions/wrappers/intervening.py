@@ -10,8 +10,8 @@ from typing import Any
 from tfdbg_cli.engines.base import Engine
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.wrappers.framework import BaseDebugWrapperSession
+from tfdbg_cli.sessions.wrappers.hosts import host_of
 from tfdbg_cli.sessions.wrappers.interventions import ACTIVE, LOCK, Intervention
-from tfdbg_cli.sessions.wrappers.local_cli import host_of
 from tfdbg_cli.sessions.wrappers.requests import (
     OnRunEndRequest,
     OnRunEndResponse,

@@ -7,8 +7,7 @@ from typing import Any
 
 from tfdbg_cli.dumps.dump import Predicate, RunInfo
 from tfdbg_cli.dumps.remote.systems import is_remote
-from tfdbg_cli.engines.base import Capture, ProgramAdapter, RunCall
-from tfdbg_cli.engines.registry import engine_for
+from tfdbg_cli.engines.base import Capture, RunCall
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.debugger.storage import check_dump_root
 from tfdbg_cli.sessions.director.director import RunDirector
@@ -25,7 +24,7 @@ from tfdbg_cli.sessions.wrappers.framework import (
 )
 from tfdbg_cli.sessions.wrappers.node_stepper import NodeStepper
 
-__all__ = ["LocalCLIDebugWrapperSession", "host_of"]
+__all__ = ["LocalCLIDebugWrapperSession"]
 
 # The names that the original gave to its UIs.
 _UI_TYPES = {"curses": "screen", "prompt_toolkit": "line"}
@@ -150,22 +149,3 @@ class LocalCLIDebugWrapperSession(BaseDebugWrapperSession):
     def _whose(self) -> str:
         number = self.director.number
         return f"session {number}" if number > 1 else ""
-
-
-def host_of(debugger: Debugger, session: Any) -> RunDirector | LocalCLIDebugWrapperSession:
-    """What asks a debugger about the runs of a session or a program; the same one each time."""
-    with debugger.lock:
-        found: RunDirector | LocalCLIDebugWrapperSession | None
-        found = getattr(session, "_tfdbg_host", None)
-        if found is None or found.debugger is not debugger:
-            engine = engine_for(session)
-            adapter = engine.adapt(session) if engine is not None else None
-            if isinstance(adapter, ProgramAdapter):
-                found = RunDirector(debugger, adapter)
-            else:
-                found = LocalCLIDebugWrapperSession(session, debugger=debugger)
-                debugger.session_count += 1
-                found.director.number = debugger.session_count
-            # On the session and not in a table of ours: they live and die together.
-            session._tfdbg_host = found
-        return found

@@ -8,23 +8,18 @@ from itertools import islice
 
 from tfdbg_cli.commands.reply import Leave, Service, Toast
 from tfdbg_cli.common.documents import Document, Image, Line, line
-from tfdbg_cli.common.streams import tell
+from tfdbg_cli.common.streams import in_kernel, tell
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.notebook.html import image_html, to_html
 from tfdbg_cli.ui.text import TextUI
 
-__all__ = ["NotebookUI", "in_kernel"]
+__all__ = ["NotebookUI"]
 
 # Lines of one output, and of the first screen of a stop.
 _LONG = 200
 _BRIEF = 25
 # Characters of one output, beyond which lines are left out as well.
 _LARGEST = 200_000
-
-
-def in_kernel() -> bool:
-    """Whether this process is a Jupyter kernel that shows what is printed."""
-    return "ipykernel" in sys.modules and type(sys.stdout).__module__.startswith("ipykernel")
 
 
 class _View:
