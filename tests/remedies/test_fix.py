@@ -375,6 +375,27 @@ def test_what_is_said_of_a_remedy_is_so(tmp_path: Path, name: str) -> None:
         assert re.search(each, done.stdout, re.MULTILINE), done.stdout
 
 
+# A model's node isn't in the line that runs it.
+MODEL = """
+    import numpy as np
+    import onnx.parser
+    import onnxruntime
+    text = "<ir_version: 8, opset_import: ['' : 17]> g (float[N] x) => (float[N] y) { y = Log(x) }"
+    model = onnx.parser.parse_model(text.replace("'", '"'))
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    session.run(None, {"x": np.zeros(2, "f")})
+"""
+
+
+@needs("onnxruntime")[0]
+def test_a_remedy_for_a_model_isn_t_one_for_the_program_s_line(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(MODEL))
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix 1", "train.py")
+    text = r"^y has to be changed in the model by hand: "
+    assert re.search(text, done.stdout, re.MULTILINE), done.stdout + done.stderr
+    assert "The line at" not in done.stdout
+
+
 # A derivative of the program's own reads what the changed op reads; it stays as it is.
 OWN_DERIVATIVE = """
     import jax

@@ -243,7 +243,7 @@ def _matrix(situation: Situation) -> Iterator[Candidate]:
     (matrix, [first, *others]), share = situation.of_matrix(), 1e-6
     with contextlib.suppress(CannotRedo):
         top = float(np.abs(situation.value(matrix).astype(np.float64)).max(initial=1))
-        share *= 10 ** np.round(np.log10(top))
+        share *= float(10 ** np.round(np.log10(top)))
 
     def moved(x: Array) -> Array:
         return np.asarray(x + share * np.eye(x.shape[-1]), x.dtype)

@@ -111,7 +111,7 @@ def _next(dump: Dump, begin: Datum) -> Line:
 def _has_inputs(dump: Dump, begin: Datum) -> bool:
     """Whether a dump has all that an op was given, so that no level shows more of it."""
     node = TensorLineage.of(dump).node(begin)
-    if node is None or dump.lists_only_bad:
+    if node is None or dump.lists_only_bad or dump.kept:
         return False
     return bool(node.returns) or all(map(dump.by_tensor, node.inputs))
 
