@@ -194,8 +194,8 @@ class EngineTraits:
             in JSON, of what is kept and of ops with their lines); empty: there is no such tool.
         keeps_modules: those are names of modules, or of layers, and not of ops.
         layers: packages of ops and layers for it, besides `package`: their lines are no model's.
-        runs: what a run is, where ops alone are none; empty: nothing is said.
         only_infers: it runs models that were trained elsewhere.
+        runs: what a run is, where ops alone are none; empty: nothing is said.
     """
 
     name: str
@@ -215,8 +215,8 @@ class EngineTraits:
     keeping: str = ""
     keeps_modules: bool = False
     layers: frozenset[str] = frozenset()
-    runs: str = ""
     only_infers: bool = False
+    runs: str = ""
 
 
 _known: dict[str, EngineTraits] = {}
