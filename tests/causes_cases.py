@@ -482,7 +482,11 @@ CASES = (
         torch="torch.linalg.slogdet(x[:, :2] * 0 + 1)[1]",
         tensorflow="tf.linalg.slogdet(w[:, :2] * 0 + 1)[1]",
         jax="jnp.linalg.slogdet(w[:, :2] * 0 + 1)[1]",
-        otherwise={"jax": r"the logarithm of 0( at \[1\])?$"},
+    ),
+    Case(
+        "gradient of the logarithm of a determinant",
+        "the gradient of the logarithm of the determinant of a singular matrix$",
+        jax="jax.grad(lambda w: jnp.linalg.slogdet(w[:, :2] * 0 + 1)[1])(w)",
     ),
     Case(
         "Cholesky of a matrix of zeros",

@@ -300,6 +300,102 @@ def test_another_number_isn_t_called_the_loss(tmp_path: Path, name: str) -> None
     assert not any("the loss" in each["then"] for each in tried), tried
 
 
+# What the debugger can't try, or can't write into a line: (program, what fix and fix 1 say).
+SAID = {
+    "an op in a loop": (
+        """
+        import jax
+        import jax.numpy as jnp
+        def body(c, x):
+            return c * 0.5, jnp.exp(x)
+        print(jax.jit(lambda x: jax.lax.scan(body, 1.0, x)[1])(jnp.array([1.0, 100.0])))
+        """,
+        [
+            r"Remedies for .*scan/exp:0 \(execution 1\); none could be tried:",
+            r"1  jnp.exp\(x.clip\(None, 88\)\)  not tried: it was computed several times\s*$",
+            r"^Then:   not tried: it was computed several times\n\n--- ",
+        ],
+    ),
+    "an op that goes round in a loop": (
+        """
+        import jax
+        import jax.numpy as jnp
+        def body(c, x):
+            return jnp.exp(c), x
+        print(jax.jit(lambda x: jax.lax.scan(body, 10.0, x)[0])(jnp.ones(3)))
+        """,
+        [r"1  jnp.exp\(c.clip\(None, 88\)\)  not tried: it is part of a loop\s*$"],
+    ),
+    "a mask of another line": (
+        """
+        import jax
+        import jax.numpy as jnp
+        @jax.jit
+        def f(x):
+            masked = jnp.where(x > 0, x, -jnp.inf)
+            return jax.nn.softmax(masked)
+        f(jnp.zeros(3))
+        """,
+        [
+            "^Why:   the one row of softmax is -inf as a whole$",
+            r"^The line at train.py:5 has to be changed by hand: -1e9 in place of -inf$",
+        ],
+    ),
+    "a branch that was taken": (
+        """
+        import jax
+        import jax.numpy as jnp
+        @jax.jit
+        def f(x):
+            y = jax.lax.cond(x.sum() > 0, lambda x: x * 2, lambda x: x * 3, jnp.log(x).sum())
+            return y
+        f(jnp.array([0.0, 1.0]))
+        """,
+        [r"^1  jnp.log\(x.clip\(1e-12\)\) +clean to the end of the run "],
+    ),
+    "another name of the function": (
+        """
+        import jax
+        import jax.numpy as jnp
+        print(jax.jit(lambda x: jnp.arccos(x))(jnp.array([1.5])))
+        """,
+        [r"^\+print\(jax.jit\(lambda x: jnp.arccos\(x.clip\(-0.999999, 0.999999\)\)\)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+@needs("jax")[0]
+def test_what_is_said_of_a_remedy_is_so(tmp_path: Path, name: str) -> None:
+    text, said = SAID[name]
+    (tmp_path / "train.py").write_text(textwrap.dedent(text).lstrip())
+    commands = ("-c", "run -f has_inf_or_nan", "-c", "fix", "-c", "fix 1", "-c", "version")
+    done = debugger_in(tmp_path, "--batch", *commands, "train.py")
+    for each in said:
+        assert re.search(each, done.stdout, re.MULTILINE), done.stdout
+
+
+# A model's node isn't in the line that runs it.
+MODEL = """
+    import numpy as np
+    import onnx.parser
+    import onnxruntime
+    text = "<ir_version: 8, opset_import: ['' : 17]> g (float[N] x) => (float[N] y) { y = Log(x) }"
+    model = onnx.parser.parse_model(text.replace("'", '"'))
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    session.run(None, {"x": np.zeros(2, "f")})
+"""
+
+
+@needs("onnxruntime")[0]
+def test_a_remedy_for_a_model_isn_t_one_for_the_program_s_line(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(MODEL))
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix 1", "train.py")
+    text = r"^y has to be changed in the model by hand: "
+    assert re.search(text, done.stdout, re.MULTILINE), done.stdout + done.stderr
+    assert "The line at" not in done.stdout
+
+
 # A derivative of the program's own reads what the changed op reads; it stays as it is.
 OWN_DERIVATIVE = """
     import jax

@@ -20,6 +20,7 @@ __all__ = [
     "ERROR",
     "FACTORS",
     "FORWARD",
+    "FORWARD_FRAMES",
     "FORWARD_NODE",
     "GRADIENTS",
     "GRAD_OF",
@@ -52,6 +53,7 @@ MODULE, MODULE_STACK, API = "_module", "_module_stack", "_api"
 #: Of gradients.
 FORWARD_NODE, GRAD_OF = "_forward_node", "_grad_of"
 BACKWARD_CALLED_AT, OWN_BACKWARD = "_backward_called_at", "_own_backward"
+FORWARD_FRAMES = "_forward_frames"
 #: Of what no recorded op has made: the op that has computed it, where that is known, and whether it
 #: did so in this run.
 MADE_BY, MADE_INSIDE = "_made_by", "_made_inside"

@@ -195,6 +195,7 @@ class EngineTraits:
         keeps_modules: those are names of modules, or of layers, and not of ops.
         layers: packages of ops and layers for it, besides `package`: their lines are no model's.
         only_infers: it runs models that were trained elsewhere.
+        runs: what a run is, where ops alone are none; empty: nothing is said.
     """
 
     name: str
@@ -215,6 +216,7 @@ class EngineTraits:
     keeps_modules: bool = False
     layers: frozenset[str] = frozenset()
     only_infers: bool = False
+    runs: str = ""
 
 
 _known: dict[str, EngineTraits] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tfdbg_cli.common.arrays import np
+from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.node_words import (
     BACKWARD,
     FORWARD_NODE,
@@ -18,15 +18,18 @@ from tfdbg_cli.common.node_words import (
 )
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of, parse_tensor_name
-from tfdbg_cli.dumps.sources import own_frame
+from tfdbg_cli.dumps.sources import is_library_path, own_frame
+from tfdbg_cli.filters.cause_rules import places_of
 from tfdbg_cli.filters.lineage import TensorLineage, floats
 
-__all__ = ["Makers", "constant", "later_phase", "number_of"]
+__all__ = ["Makers", "constant", "later_phase", "matrix_of", "number_of"]
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?inf|nan", re.IGNORECASE)
 # Numbers below half of the smallest one of a dtype are 0 in it.
 _SMALLEST = {"float16": 2.0**-25, "float32": 2.0**-150}
 _OPERANDS = (LEFT, RIGHT)
+# So many ops of one determinant are gone through, back to its matrix.
+_MOST_OF_DETERMINANT = 100
 
 
 def constant(node: Node, place: int) -> float | None:
@@ -114,6 +117,22 @@ class Makers:
             if value is not None and not value.any() and source is not None and not source.inputs:
                 return "small number"
         return ""
+
+    def of_determinant(self, node: Node, bad: Array) -> str | None:
+        """Which matrices are singular whose determinants' logarithms a node computes.
+
+        Args:
+            node: the one that made the tensor.
+            bad: where it is.
+
+        Returns:
+            ``None``: it doesn't compute any.
+        """
+        assert self._lineage.graph is not None
+        shape = self._lineage.shape(matrix_of(self._lineage.graph.nodes, node))
+        if shape is None or bad.shape[: len(shape) - 2] != shape[:-2]:
+            return None
+        return places_of(np.asarray(bad.reshape(*shape[:-2], -1).any(-1)))
 
     def is_below_its_maximum(self, node: Node) -> bool:
         """Whether it is x - max(x), of which exp is taken: the first part of a softmax."""
@@ -226,6 +245,38 @@ class Makers:
         """The number of elements; -1: it isn't known."""
         given = self._lineage.as_given(self._datum, name)
         return int(np.prod(given.shape)) if given is not None and given.shape is not None else -1
+
+
+def matrix_of(nodes: Mapping[str, Node], node: Node) -> str:
+    """The matrix of whose determinant an op computes the logarithm, or the gradient of that.
+
+    JAX has no op for it: its ``slogdet`` calls several. Empty: it is none of them.
+
+    Args:
+        nodes: of the graph.
+        node: the op.
+    """
+    waiting = [node] if _is_of_determinant(node) else []
+    seen = {node.name}
+    while waiting and len(seen) < _MOST_OF_DETERMINANT:
+        for name in waiting.pop(0).inputs:
+            maker = nodes.get(node_name_of(name))
+            if maker is None or maker.name in seen:
+                continue
+            seen.add(maker.name)
+            if _is_of_determinant(maker):
+                waiting.append(maker)
+            elif not later_phase(nodes, maker.name):
+                return name
+    return ""
+
+
+def _is_of_determinant(node: Node) -> bool:
+    return any(
+        each.function.rpartition(".")[2].lstrip("_").startswith("slogdet")
+        and is_library_path(each.file)
+        for each in node.frames or ()
+    )
 
 
 def later_phase(nodes: Mapping[str, Node], name: str) -> str:

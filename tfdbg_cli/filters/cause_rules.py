@@ -14,6 +14,7 @@ __all__ = [
     "BY_ELEMENT",
     "CLOSE",
     "MOST_OF_MATRIX",
+    "NUMPY_NAMES",
     "RULES",
     "Case",
     "can_give",
@@ -302,8 +303,8 @@ RULES: Mapping[str, Callable[[Case], _Found]] = {
     "mul_backward": _product_gradients,
     "cast_backward": _cast_gradients,
 }
-# What NumPy calls it: its functions are asked for where somebody asks for a reason.
-_EXACT = {
+#: What NumPy calls it: its functions are asked for where somebody asks for a reason.
+NUMPY_NAMES = {
     "log": "log",
     "log1p": "log1p",
     "sqrt": "sqrt",
@@ -350,11 +351,11 @@ def can_give(meaning: str, case: Case) -> bool:
     limit = np.inf if largest is None else largest * _NEAR
     wide = [each.astype(np.float64) for each in given]
     with np.errstate(all="ignore"):
-        if meaning in _EXACT and len(wide) == (2 if meaning in BINARY else 1):
+        if meaning in NUMPY_NAMES and len(wide) == (2 if meaning in BINARY else 1):
             found = np.zeros(case.made.shape, bool)
             # Compilers and devices may take numbers below the normal ones for 0.
             for each in (wide, [np.where(np.abs(x) < _SMALLEST, 0, x) for x in wide]):
-                exact = getattr(np, _EXACT[meaning])(*each)
+                exact = getattr(np, NUMPY_NAMES[meaning])(*each)
                 found |= ~np.isfinite(exact) | (np.abs(exact) >= limit)
             return bool(found.all())
         if meaning in ("linear", "sum", "norm"):

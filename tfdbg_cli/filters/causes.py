@@ -41,7 +41,7 @@ from tfdbg_cli.filters.unused import why_unused
 from tfdbg_cli.filters.updates import why_stuck
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
-__all__ = ["ADVICE", "Cause", "cause_of"]
+__all__ = ["ADVICE", "OF_INFINITIES", "Cause", "cause_of"]
 
 # Values of more elements aren't looked at: the first screen is there at once.
 _MOST = 1 << 26
@@ -99,6 +99,9 @@ ADVICE = {
     "unused": "Look for a detach, a factor of 0 or a dead layer before the loss; or freeze it.",
     "weights": "It was bad before this run: start run -f earlier, or see how it is made.",
 }
+
+#: Kinds of what is made of infinities that are meant.
+OF_INFINITIES = frozenset({"difference", "masked", "product"})
 
 # Where a kind has other advice: in a backward pass, in an optimizer's step, without training.
 _ADVICE_IN = {
@@ -382,6 +385,8 @@ def _of_rows(meaning: str, made: Array, given: Array | None) -> Cause | None:
                 first = [int(each) for each in np.argwhere(masked)[0]]
                 text = (
                     f"{int(masked.sum())} row(s) of softmax are -inf as a whole, the first {first}"
+                    if first
+                    else "the one row of softmax is -inf as a whole"
                 )
                 return Cause("masked", text, ADVICE["masked"])
         return None
@@ -482,6 +487,9 @@ def _by_rules(
         lost = makers.lost_number(inputs[min(_DIVISORS[meaning], len(inputs) - 1)].name, dtype)
         if lost:
             kind, text = "eps", f"{text}: the {lost} that is added to the divisor is 0 in {dtype}"
+    if kind in ("log", "division") and (at := makers.of_determinant(node, bad)) is not None:
+        of = "the gradient of " if kind == "division" else ""
+        kind, text = "matrix", f"{of}the logarithm of the determinant of a singular matrix{at}"
     limit = largest_number(dtype)
     if kind in ("half", "overflow") and limit is not None:
         finite = np.abs(made[np.isfinite(made)])

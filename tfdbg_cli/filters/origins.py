@@ -124,14 +124,13 @@ def absorbed_by(dump: Dump, datum: Datum) -> Absorption | None:
     return TensorLineage.of(dump).once(Absorptions).by(datum)
 
 
-def came_in(dump: Dump, datum: Datum) -> Datum | None:
+def came_in(lineage: TensorLineage, datum: Datum) -> Datum | None:
     """Where the infinities came in of which a tensor was made; ``None``: none is meant.
 
     Args:
-        dump: whose tensor it is.
+        lineage: of the dump.
         datum: something bad began in it, be it that its inputs hold infinities on purpose.
     """
-    lineage = TensorLineage.of(dump)
     kinds = lineage.once(_Kinds)
     found, seen = datum, {id(datum)}
     while True:

@@ -167,7 +167,9 @@ class EngineWatch:
             if self._unseen.told:
                 pass  # it was said at the first call
             elif self._seen:
-                yield f"the program ended without a run to stop at{only}. {_BLOCK}"
+                seen = (each for each in all_traits() if each.name in self._seen and each.runs)
+                known = "".join(f" ({each.title}: a run is {each.runs})" for each in seen)
+                yield f"the program ended without a run to stop at{only}{known}. {_BLOCK}"
             else:
                 known = only or f" ({', '.join(names)}; {_NUMPY})"
                 yield f"the program imported no framework that the debugger knows{known}."

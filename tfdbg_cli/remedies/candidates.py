@@ -222,7 +222,8 @@ def _kept(situation: Situation) -> Iterator[Candidate]:
 def _logarithm(situation: Situation) -> Iterator[Candidate]:
     maker = situation.maker(0)
     meaning = situation.computes(maker.op_type) if maker is not None else ""
-    yield from binary_cross_entropy(situation)
+    with contextlib.suppress(CannotRedo):  # which line it is needs values: a loop has several
+        yield from binary_cross_entropy(situation)
     if maker is not None and situation.meaning == "log":
         if meaning == "softmax":
             yield log_softmax(situation, maker)
@@ -239,11 +240,27 @@ def _logarithm(situation: Situation) -> Iterator[Candidate]:
 
 
 def _matrix(situation: Situation) -> Iterator[Candidate]:
-    def moved(x: Array) -> Array:
-        return np.asarray(x + 1e-6 * max(np.abs(x).max(), 1) * np.eye(x.shape[-1]), x.dtype)
+    (matrix, [first, *others]), share = situation.of_matrix(), 1e-6
+    with contextlib.suppress(CannotRedo):
+        top = float(np.abs(situation.value(matrix).astype(np.float64)).max(initial=1))
+        share *= float(10 ** np.round(np.log10(top)))
 
-    change = Change(situation.node.name, changed_input(0, moved))
-    yield Candidate("1e-6 times the identity added to the matrix", change)
+    def moved(x: Array) -> Array:
+        return np.asarray(x + share * np.eye(x.shape[-1]), x.dtype)
+
+    def changed(node: Node) -> Change:
+        places = [at for at, name in enumerate(node.inputs) if name == matrix]
+
+        def give(given: list[Any]) -> list[Any]:
+            for place in places:
+                given = changed_input(place, moved)(given)
+            return given
+
+        return Change(node.name, give)
+
+    change = changed(first)
+    change.others = [changed(each) for each in others]
+    yield Candidate(f"{number_text(share)} times the identity added to the matrix", change)
 
 
 def _division(situation: Situation) -> Iterator[Candidate]:
@@ -326,14 +343,15 @@ def _base(situation: Situation) -> Iterator[Candidate]:
 
 
 def _exponential(situation: Situation) -> Iterator[Candidate]:
-    if situation.meaning == "exp" and is_softmax(situation):
-        text = _called(0, situation, "shifted", (), "minus its maximum")
-        change = Change(
-            situation.node.name, changed_input(0, lambda x: x - x.max(-1, keepdims=True))
-        )
-        yield Candidate(text, change, 0, "shifted")
-    if situation.meaning == "exp":
-        yield from log_sum_exp(situation)
+    with contextlib.suppress(CannotRedo):  # what it is part of needs values: a loop has several
+        if situation.meaning == "exp" and is_softmax(situation):
+            text = _called(0, situation, "shifted", (), "minus its maximum")
+            change = Change(
+                situation.node.name, changed_input(0, lambda x: x - x.max(-1, keepdims=True))
+            )
+            yield Candidate(text, change, 0, "shifted")
+        if situation.meaning == "exp":
+            yield from log_sum_exp(situation)
     largest = largest_number(situation.dtype)
     ends = {"exp": np.log, "exp2": np.log2, "sinh": np.log, "cosh": np.log}
     if largest is not None and situation.meaning in ends:

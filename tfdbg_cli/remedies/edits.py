@@ -71,7 +71,7 @@ def edited(
 
     Returns:
         ``None``: the line has no such call, or others that aren't told apart, or a number there, or
-        isn't Python.
+        isn't Python; or the file doesn't import what is called instead.
     """
     try:
         tree = ast.parse("\n".join(lines))
@@ -79,6 +79,9 @@ def edited(
         return None
     found = []
     modules = _modules(tree)
+    root, dot, _ = spelling.partition(".")
+    if dot and root.isidentifier() and root not in modules:
+        return None  # a program of Keras need not know the framework by its name
     calls = list(_calls(tree, frames[0].line, names, modules))
     if len(calls) != len(frames):  # else it is all of them, in whatever order
         calls = [each for each in calls if any(_is_at(each[0], frame) for frame in frames)]

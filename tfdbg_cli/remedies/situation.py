@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.node_words import VIEW
+from tfdbg_cli.dumps.dump import CannotRedo
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.series.points import Series
 from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.cause_patterns import later_phase
+from tfdbg_cli.filters.cause_patterns import later_phase, matrix_of
 from tfdbg_cli.remedies.trial import Change
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
@@ -32,6 +33,7 @@ class Situation(NamedTuple):
         meaning: what that op computes (`OpRoles.meanings`).
         dtype: of its result.
         value: gives a tensor of the run by its name; raises `CannotRedo`.
+        is_bad: whether anything is bad that a node has made, by its name.
         computes: op type -> meaning.
         spelling: as `EngineTraits.spelling`.
         tracks: the numbers that were followed over the runs.
@@ -43,6 +45,7 @@ class Situation(NamedTuple):
     meaning: str
     dtype: str
     value: Callable[[str], Any]
+    is_bad: Callable[[str], bool]
     computes: Callable[[str], str]
     spelling: Mapping[str, str]
     tracks: Mapping[str, Series]
@@ -100,11 +103,29 @@ class Situation(NamedTuple):
                     return []
         return found
 
+    def of_matrix(self) -> tuple[str, list[Node]]:
+        """A matrix, and the ops that are given it: of JAX's functions several of the one call."""
+        matrix = matrix_of(self.graph.nodes, self.node)
+        if not matrix and self.node.op_type != "custom_linear_solve":
+            return self.node.inputs[0], [self.node]
+        matrix = matrix or self.node.inputs[0]
+        place = own_frame(self.node.frames or ())
+        edges = self.graph.recipients(node_name_of(matrix), control=False)
+        readers = [self.graph.nodes[each] for each in dict.fromkeys(edge.node for edge in edges)]
+        return matrix, [
+            each
+            for each in readers
+            if matrix in each.inputs and own_frame(each.frames or ()) == place
+        ]
+
     def _is_forward(self, name: str) -> bool:
         return later_phase(self.graph.nodes, name) in ("", "recompute")
 
     def _counts(self, name: str) -> bool:
-        return self.kind == "log" or has_nonfinite(self.value(f"{name}:0"))
+        try:
+            return self.kind == "log" or has_nonfinite(self.value(f"{name}:0"))
+        except CannotRedo:  # it was computed several times
+            return self.is_bad(name)
 
     def is_written_as_int(self, place: int) -> bool:
         """Whether an input is floating point only because the op's call has cast whole numbers."""

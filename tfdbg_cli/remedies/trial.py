@@ -120,6 +120,7 @@ class Trial:
         self._outcome = Outcome()
         self._unknown: dict[str, str] = {}
         self._wide = self._wide_ops("")
+        self._untaken = self._in_untaken_branches()
         self._changes: dict[str, Change] = {}
         # What changed ops are given, and what they make -> these ops.
         self._near: dict[str, list[str]] = {}
@@ -150,7 +151,10 @@ class Trial:
             for node in ordered:
                 if node.name in self._carriers:
                     self._give_up(node, _NOT_APART)
-        if any(self._is_other(each) for node in around for each in node.inputs):
+        looped = [node for node in around if node.name in self._changes]
+        for node in looped if len(self._changes) == 1 else ():
+            self._give_up(node, "it is part of a loop")
+        if looped or any(self._is_other(each) for node in around for each in node.inputs):
             for node in around:
                 self._give_up(node, "it is part of a loop, or reads what one gives")
         for name in (name for each in self._changes.values() for name in each.between):
@@ -205,7 +209,9 @@ class Trial:
         start = self._changes.get(node.name)
         others = () if start else self._changes.values()
         forward = self._forward(node) if not start else None
-        names = [*node.inputs]
+        names = self._names(node)
+        if node.name in self._untaken:
+            return
         if any(each.inner and self._is_of_inner(node, each.inner) for each in others):
             self._pull(node)
             return
@@ -257,10 +263,42 @@ class Trial:
         found = (each for each in near if self._gradients.is_of(node, each))
         return next((self._changes[each] for each in found), None)
 
+    def _names(self, node: Node) -> list[str]:
+        """What a node reads; of a branch that wasn't taken it gets nothing."""
+        return [each for each in node.inputs if node_name_of(each) not in self._untaken]
+
+    def _in_untaken_branches(self) -> set[str]:
+        """The nodes of branches that the run hasn't taken, which have given it nothing."""
+        nodes, dump, found = self._graph.nodes, self._dump, set[str]()
+        if dump.lists_only_bad:
+            return found
+        branching = [
+            node
+            for node in nodes.values()
+            if any(len(ways) > 1 for ways in node.returns) and dump.by_node(node.name)
+        ]
+        handed = (way for node in branching for ways in node.returns for way in ways)
+        waiting = [*map(node_name_of, handed)]
+        while waiting:
+            name = waiting.pop()
+            if name not in found and name in nodes and not dump.by_node(name):
+                found.add(name)
+                waiting += map(node_name_of, nodes[name].inputs)
+        # What others read as well isn't of a branch: it only has no numbers.
+        readers = {*found, *(node.name for node in branching)}
+        while outer := {
+            name
+            for name in found
+            if not readers.issuperset(e.node for e in self._graph.recipients(name, control=False))
+        }:
+            found -= outer
+            readers -= outer
+        return found
+
     def _given(self, node: Node, start: Change | None) -> list[Any]:
         """What a node reads; nothing, where it isn't known and what takes its place needs none."""
         try:
-            return [self._value(node, name) for name in node.inputs]
+            return [self._value(node, name) for name in self._names(node)]
         except CannotRedo:
             if start is None or not start.is_own:
                 raise

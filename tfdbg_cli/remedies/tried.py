@@ -21,9 +21,11 @@ from tfdbg_cli.dumps.series.tracks import LOSS
 from tfdbg_cli.dumps.sources import Frame, own_frame
 from tfdbg_cli.filters.cause_ops import forward_node
 from tfdbg_cli.filters.cause_patterns import later_phase
-from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.cause_rules import NUMPY_NAMES
+from tfdbg_cli.filters.causes import OF_INFINITIES, cause_of
 from tfdbg_cli.filters.forward import ForwardPass
 from tfdbg_cli.filters.lineage import TensorLineage
+from tfdbg_cli.filters.origins import came_in
 from tfdbg_cli.remedies.candidates import candidates
 from tfdbg_cli.remedies.edits import Edit, edited, merged
 from tfdbg_cli.remedies.ends import is_end, writes
@@ -86,7 +88,7 @@ class TriedRemedy:
     def elsewhere(self) -> str:
         """What became of elements that were finite."""
         if not self.changed:
-            return "nothing"
+            return "nothing" if self.outcome.count else ""
         elements = "1 element" if self.changed == 1 else f"{self.changed} elements"
         return f"{elements}, none by more than {self.largest:.2g}"
 
@@ -188,11 +190,12 @@ def _tried(dump: Dump, begin: Datum, is_late: Callable[[], bool]) -> list[TriedR
         lineage.roles.computes(target.op_type),
         made[0].dtype if made else begin.dtype,
         trial.value,
+        lambda name: any(map(lineage.bad, dump.by_node(name))),
         lineage.roles.computes,
         _spelling(dump),
         (info.tracks if info is not None else None) or {},
     )
-    found = (_try(lineage, trial, situation, each) for each in candidates(situation))
+    found = (_try(lineage, trial, situation, begin, each) for each in candidates(situation))
     order = [*filter(None, found)]
     return sorted(
         order, key=lambda each: (not each.is_clean or each.is_wild, not each.helps, each.is_wild)
@@ -212,7 +215,11 @@ def _behind(lineage: TensorLineage, node: Node) -> Iterator[Node]:
 
 
 def _try(
-    lineage: TensorLineage, trial: Trial, situation: Situation, candidate: Candidate
+    lineage: TensorLineage,
+    trial: Trial,
+    situation: Situation,
+    begin: Datum,
+    candidate: Candidate,
 ) -> TriedRemedy | None:
     try:
         outcome = trial.run(candidate.change)
@@ -222,7 +229,8 @@ def _try(
     dump, node = lineage.dump, situation.node
     if not candidate.text:
         candidate = candidate._replace(text=f"{_reach(outcome)} in {candidate.change.wide}")
-    helps = bool(outcome.count) and not outcome.bad
+    # Of a bad tensor that wasn't computed again nothing is known.
+    helps = bool(outcome.count) and not outcome.bad and begin.node_name not in outcome.left
     nodes = lineage.graph.nodes if lineage.graph is not None else {}
     numbers = _numbers(lineage, outcome)
     loss = _loss(lineage, trial, numbers)
@@ -233,6 +241,9 @@ def _try(
         before, {name: value for name, value in outcome.values.items() if name in before}
     )
     frame = own_frame(node.frames or ())
+    edit = _edit(dump, node, situation, candidate, frame)
+    if edit is None and candidate.edit == "between" and situation.kind in OF_INFINITIES:
+        frame = _of_infinities(lineage, begin) or frame
     is_later = _is_behind(lineage, outcome, outcome.unknown)
     end = "clean to the loss" if loss is not None else ""
     if numbers and not end and all(_is_behind(lineage, outcome, name) for name in outcome.left):
@@ -252,9 +263,16 @@ def _try(
         changed,
         largest,
         frame,
-        _edit(dump, node, situation, candidate, frame),
+        edit,
         bool(wild),
     )
+
+
+def _of_infinities(lineage: TensorLineage, begin: Datum) -> Frame | None:
+    """The line where the infinities came in of which an op has made something bad."""
+    source = came_in(lineage, begin)
+    maker = lineage.node(source) if source is not None else None
+    return own_frame(maker.frames or ()) if maker is not None else None
 
 
 def _reach(outcome: Outcome) -> str:
@@ -453,15 +471,17 @@ def _edit(
         outer, inner, count = candidate.composite
         node = situation.graph.nodes[outer]
         place = own_frame(node.frames or ())
-        names = (node.op_type.rstrip("_").lower(), situation.computes(node.op_type))
+        called = (node.op_type.rstrip("_").lower(), situation.computes(node.op_type))
         is_here = place is not None and place.file == frame.file
-        return merged(lines, place, names, inner, count, spelling) if place and is_here else None
+        return merged(lines, place, called, inner, count, spelling) if place and is_here else None
     if candidate.argument < 0:
         return None
     with contextlib.suppress(CannotRedo):
         if situation.is_written_as_int(candidate.argument):
             return None  # TensorFlow adds no fraction to them
-    names = (node.op_type.rstrip("_").lower(), situation.meaning)
+    meaning = situation.meaning
+    op = node.op_type.rstrip("_").lower()
+    names = (op, meaning, NUMPY_NAMES.get(meaning, meaning))
     nodes = situation.graph.nodes
     others = (own_frame(nodes[each].frames or ()) for each in candidate.others)
     frames = [frame, *filter(None, others)]

@@ -362,6 +362,14 @@ def test_a_training_run_is_one_that_computes_gradients():
         gradient(_ones(2))
     kinds = [end.dump.run_info().kind for end in hosts.ends]
     assert kinds == ["training run", "call", "training run"]
+    # In a loop, as several steps are; solving equations knows a transpose, and is no gradient.
+    loop = jax.jit(lambda x: jax.lax.scan(lambda c, _: (jax.grad(jnp.sin)(c), c), x, length=2)[0])
+    solve = jax.jit(lambda x: jnp.linalg.solve(x, x))
+    with watched() as looped:
+        loop(jnp.float32(1))
+        solve(jnp.eye(2))
+    kinds = [end.dump.run_info().kind for end in looped.ends]
+    assert kinds == ["training run", "call"]
     first, _, second = (end.dump.run_info().number for end in hosts.ends)
     assert second == first + 1
 

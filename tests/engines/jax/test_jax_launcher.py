@@ -53,3 +53,49 @@ def test_who_asked_for_all_ops_is_told_why_only_outputs_are_checked(tmp_path):
     assert f"only the outputs are checked {why}: a bad value that doesn't reach them" in done.err
     assert f"in 1 run(s) only the outputs were looked at {why}" in done.err
     assert "config set level ops" not in done.err
+
+
+EAGER = """\
+import jax.numpy as jnp
+print(jnp.log(jnp.zeros(3)))
+"""
+
+
+def test_a_program_that_compiles_nothing_is_told_what_a_run_is(tmp_path):
+    script = tmp_path / "eager.py"
+    script.write_text(EAGER)
+    done = debug([], script)
+    assert done.status == 0, done.err
+    assert done.err.splitlines() == [
+        "tfdbg: the program ended without a run to stop at (JAX: a run is a call of a function "
+        "that the program made by jax.jit or jax.grad). with tfdbg_cli.run(): makes its block a "
+        "run."
+    ]
+
+
+OWN_GRADIENT = """\
+import jax, jax.numpy as jnp
+
+@jax.custom_vjp
+def norm(x):
+    return jnp.sqrt((x * x).sum())
+
+def forward(x):
+    n = norm(x)
+    return n, (x, n)
+
+def backward(kept, g):
+    x, n = kept
+    return (g / n * x,)
+
+norm.defvjp(forward, backward)
+print(jax.jit(jax.grad(lambda x: norm(x)))(jnp.zeros(3)))
+"""
+
+
+def test_the_line_of_a_gradient_is_called_that_of_its_forward_op(tmp_path):
+    """JAX has no other for the ops of a backward function of the program's own."""
+    script = tmp_path / "train.py"
+    script.write_text(OWN_GRADIENT)
+    done = debug(["run -f has_inf_or_nan"], script)
+    assert re.search(r"^Line of the forward op: \S*train.py:16$", done.out, re.MULTILINE), done.out

@@ -106,6 +106,26 @@ _SEQUENCE = """g (float[N] x, int64 count) => (float[M] y) <bool true = {1}, flo
     >
     [join] y = ConcatFromSequence <axis = 0> (s)
 }"""
+#: The body takes tensors out of a sequence from around it, and out of one that goes round.
+_READ = """g (float[N] x, int64 count, int64[K] parts) => (float total) <
+    bool true = {1}, float zero = {0}
+> {
+    [split] list = SplitToSequence <axis = 0> (x, parts)
+    [none] none = SequenceEmpty <dtype = 1> ()
+    [walk] total, kept = Loop (count, true, zero, none) <
+        body = step (int64 at, bool going, float sum, seq(float[M]) held)
+            => (bool on, float next, seq(float[M]) longer) {
+            [on] on = Identity(going)
+            [part] part = SequenceAt(list, at)
+            [all] all = ReduceSum <keepdims = 0> (part)
+            [div] share = Div(part, all)
+            [longer] longer = SequenceInsert(held, share)
+            [last] last = SequenceAt(longer, at)
+            [top] top = ReduceMax <keepdims = 0> (last)
+            [add] next = Add(sum, top)
+        }
+    >
+}"""
 #: One carried value is handed on as the next one; an initializer says that the loop goes on.
 _HANDED_ON = """g (float[N] x, int64 count) => (float[N] a, float[N] b, float[N] c)
 <bool true = {1}> {
@@ -216,6 +236,16 @@ CASES = {
         {"x": _floats(20, 2.5), "count": np.array(4)},
         ["log 2", "log 3"],
         "the logarithm of a negative number at [1]",
+    ),
+    "read of a sequence": (
+        _READ,
+        {
+            "x": _floats(1, 2, 3, -3, 0, 2, 2),
+            "count": np.array(3),
+            "parts": np.array([2, 3, 2]),
+        },
+        ["div 1"],
+        "0 / 0",
     ),
 }
 

@@ -131,3 +131,31 @@ net.fit(np.random.randn(64, 4).astype("float32"), y, batch_size=16, shuffle=Fals
     listed = done.out.rpartition("Tensor name")[2].splitlines()
     names = [each.split()[-1] for each in listed if each.startswith("[")]
     assert names == ["div:0", "gradients/div_grad/DivBackward0:0"], done.out
+
+
+LOG = """
+class Log(layers.Layer):
+    def call(self, x):
+        return ops.log(ops.relu(x))
+
+
+model = keras.Sequential([
+    keras.Input((8, 8, 1)), layers.Flatten(), layers.BatchNormalization(), Log(), layers.Dense(3),
+])
+model.compile(optimizer="adam", loss="mse")
+"""
+LEFT = """
+print("sum", history.history["loss"], [float(np.nansum(w)) for w in model.get_weights()])
+"""
+
+
+def test_a_model_is_done_again_though_a_norm_has_written_its_statistics(programs, tmp_path):
+    """Keras keeps them in parameters without a gradient."""
+    path = program(tmp_path, 1e-7, LOG + FIT.partition("print")[0] + LEFT)
+    commands = options("config set level modules", "run -f has_inf_or_nan")
+    plain, done = programs.plain(path), programs.debugged(*commands, path)
+    assert "It began in [log] log/log:0" in done.out, done.out
+    assert "replayed op by op: Sequential" in done.out
+    assert "Not replayed" not in done.out
+    left = [[e for e in each.out.splitlines() if e.startswith("sum")] for each in (plain, done)]
+    assert left[0] == left[1] != []

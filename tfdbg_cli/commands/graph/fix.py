@@ -22,6 +22,7 @@ from tfdbg_cli.common.arrays import Array
 from tfdbg_cli.common.documents import ChainDocument, Line, Span, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.common.files import near_path, written
+from tfdbg_cli.common.traits import traits_of
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.filters.builtin import RECOMMENDED
@@ -95,6 +96,8 @@ def _next(dump: Dump, begin: Datum) -> Line:
         "inputs": (_KEEP, "keeps the inputs of each op from the next run on; they show the reason"),
     }
     known = ("why", "tells the reason and what people do about it")
+    if not kind and _has_inputs(dump, begin):
+        nexts["inputs"] = (f"li {quoted(begin.node_name)}", "shows what it was made of")
     info = dump.run_info()
     if (
         info is not None and (info.number or info.call_count) == 1
@@ -105,10 +108,20 @@ def _next(dump: Dump, begin: Datum) -> Line:
     return line((command, "link", command), (f" {text}.", "dim"))
 
 
+def _has_inputs(dump: Dump, begin: Datum) -> bool:
+    """Whether a dump has all that an op was given, so that no level shows more of it."""
+    node = TensorLineage.of(dump).node(begin)
+    if node is None or dump.lists_only_bad or dump.kept:
+        return False
+    return bool(node.returns) or all(map(dump.by_tensor, node.inputs))
+
+
 def _list(context: Context, dump: Dump, begin: Datum, found: Sequence[TriedRemedy]) -> TextDocument:
     """All remedies; below each other where the screen is too narrow for a table."""
     health = TensorHealth(TensorFacts(dump))
-    head = [line("Remedies for ", health.name(begin), ", tried on the values of this run:"), line()]
+    is_any = any(each.outcome.count for each in found)
+    how = ", tried on the values of this run:" if is_any else "; none could be tried:"
+    head = [line("Remedies for ", health.name(begin), how), line()]
     end = [line(), line(("fix 1", "link", "fix 1"), (" shows the first one in full.", "dim"))]
     cause = cause_of(TensorLineage.of(dump), begin)
     if cause is not None and cause.kind == "batch":
@@ -174,7 +187,29 @@ def _page(dump: Dump, chosen: TriedRemedy) -> list[Line]:
     ]
     if chosen.loss is not None:
         lines.append(line(("Loss:   ", "bold"), f"{chosen.loss[1]:.6g}  ({chosen.loss[0]})"))
-    lines.append(line(("Other elements of the result that changed: ", "bold"), chosen.elsewhere))
+    if outcome.count:
+        lines += _computed(health, dump, chosen)
+    lines.append(line())
+    if chosen.edit is None or chosen.frame is None:
+        lines.append(line(f"{_place(dump, chosen)} by hand: ", (chosen.text, "bold")))
+    return lines
+
+
+def _place(dump: Dump, chosen: TriedRemedy) -> str:
+    """What has to be changed, where no rule can write it."""
+    info, frame = dump.run_info(), chosen.frame
+    traits = traits_of(info.engine) if info is not None else None
+    if traits is not None and traits.only_infers:  # the program's line only calls the model
+        return f"{chosen.candidate.change.node} has to be changed in the model"
+    if frame is None:
+        return "To be changed"
+    return f"The line at {near_path(frame.file)}:{frame.line} has to be changed"
+
+
+def _computed(health: TensorHealth, dump: Dump, chosen: TriedRemedy) -> list[Line]:
+    """What is other with a remedy."""
+    outcome = chosen.outcome
+    lines = [line(("Other elements of the result that changed: ", "bold"), chosen.elsewhere)]
     ops = f"{outcome.count} ops" if outcome.count != 1 else "1 op"
     end = f"; not {outcome.unknown} and what reads it: {outcome.why}" if outcome.unknown else ""
     lines.append(line(("Computed again: ", "bold"), f"{ops}, from the values of this run{end}"))
@@ -186,10 +221,6 @@ def _page(dump: Dump, chosen: TriedRemedy) -> list[Line]:
         lines.append(line("  ", *shown, *before, "  →  ", *_range(value)))
     if len(outcome.values) > _MOST_TENSORS:
         lines.append(line((f"  and {len(outcome.values) - _MOST_TENSORS} more", "dim")))
-    lines.append(line())
-    if chosen.edit is None or chosen.frame is None:
-        place = f" at {near_path(chosen.frame.file)}:{chosen.frame.line}" if chosen.frame else ""
-        lines.append(line(f"The line{place} has to be changed by hand: ", (chosen.text, "bold")))
     return lines
 
 

@@ -18,13 +18,13 @@ from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.wrapping import CodeLine
 from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.common.files import near_path
-from tfdbg_cli.common.node_words import WATCHED
+from tfdbg_cli.common.node_words import FORWARD_FRAMES, WATCHED
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, in_package, model_frame, own_frame
 from tfdbg_cli.filters.absorbed import Absorption
 from tfdbg_cli.filters.cause_ops import forward_node
-from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.causes import OF_INFINITIES, cause_of
 from tfdbg_cli.filters.lineage import TensorLineage, holds_others, inputs_of
 from tfdbg_cli.filters.origins import absorbed_by, began_here, came_in, origin_of_nonfinite
 from tfdbg_cli.remedies.tried import tried_at_stop
@@ -36,8 +36,6 @@ _MOST_INPUTS = 6
 # What has become of it is told of runs that are not larger.
 _MOST_STEPS = 20_000
 _MOST_ENDS = 3
-# Causes of what is made of infinities that are meant.
-_OF_INFINITIES = frozenset({"difference", "masked", "product"})
 
 
 def verdict(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
@@ -168,8 +166,8 @@ class _Verdict:
         if cause is not None:
             yield line(("Why:   ", "bold"), (cause.text, "error"))
             yield line("       ", cause.advice, "  ", ("help why", "link", "help why"))
-        source = came_in(self._dump, self._begin)
-        if source is not None and (cause is None or cause.kind in _OF_INFINITIES):
+        source = came_in(TensorLineage.of(self._dump), self._begin)
+        if source is not None and (cause is None or cause.kind in OF_INFINITIES):
             node = self._graph.nodes.get(source.node_name)
             bad = TensorLineage.of(self._dump).bad(source)
             what = "nan" if bad is not None and bad.nan else "infinities"
@@ -190,7 +188,8 @@ class _Verdict:
             forward = self._graph.nodes.get(self._cause.forward)
         shown_node = forward or node
         frame = own_frame(shown_node.frames or ())
-        what = "Line:  " if forward is None else "Line of the forward op: "
+        is_forward = forward is not None or FORWARD_FRAMES in node.attributes
+        what = "Line of the forward op: " if is_forward else "Line:  "
         if frame is None and not node.inputs:  # it comes in: where it is read
             frame, what = self._reading(), "Read at: "
         if frame is None:

@@ -13,6 +13,7 @@ TRAITS = EngineTraits(
     settings=(RESULTS,),
     layers=frozenset(["einops", "equinox", "flax", "haiku", "jaxlib", "keras"]),
     steps_calls=True,
+    runs="a call of a function that the program made by jax.jit or jax.grad",
     op_roles=OpRoles(
         placing=frozenset(["pad", "scatter", "select_n", "broadcast_in_dim"]),
         choosing=frozenset(["select_n"]),

@@ -164,7 +164,7 @@ class Insides:
         visible = {**known, **given}
         made = self._runner.run(body, visible)
         if any(name and name not in made for each in body.node for name in each.output):
-            self._note(f"Of the inside of {node.name} what is made of arrays is shown.")
+            self._note(f"The inside of {node.name} isn't shown where it reads what is no array.")
         found = {name: value for name, value in {**given, **made}.items() if value is not None}
         seen = {**visible, **found}
         scope = f"{node.name}/{attribute.removesuffix('_branch')}"

@@ -15,7 +15,7 @@ from tfdbg_cli.dumps.datum import InconvertibleTensorProto
 from tfdbg_cli.dumps.dtypes import decode, dtype_by_name
 from tfdbg_cli.dumps.finite import all_finite
 
-__all__ = ["ELEMENTS", "as_feed", "as_value", "bits_of", "is_finite"]
+__all__ = ["ELEMENTS", "arrays_of", "as_feed", "as_value", "bits_of", "is_finite"]
 
 #: ONNX's number of an element type -> its name.
 ELEMENTS = {
@@ -26,6 +26,25 @@ ELEMENTS = {
     **{22: "int4", 23: "float4_e2m1fn", 24: "float8_e8m0fnu", 25: "uint2", 26: "int2"},
 }
 _BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
+
+
+class _Arrays(InconvertibleTensorProto):
+    """A sequence of arrays: a line about it, for dumps, and what bodies of loops are given."""
+
+    def __init__(self, arrays: Sequence[Any]) -> None:
+        shapes = ", ".join(str(list(np.shape(item))) for item in arrays[:8])
+        more = ", …" if len(arrays) > 8 else ""
+        super().__init__(f"a sequence of {len(arrays)} tensors: {shapes}{more}")
+        self.arrays = arrays
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return InconvertibleTensorProto, (self.description,)
+
+
+def arrays_of(value: Any) -> Sequence[Any] | None:
+    """The arrays of a sequence that `as_value` has given; ``None``: it is none."""
+    found: Sequence[Any] | None = getattr(value, "arrays", None)
+    return found
 
 
 def as_feed(value: Any) -> Any:
@@ -55,9 +74,7 @@ def as_value(value: Any) -> Any:
     if isinstance(value, Mapping):
         return _of_map([value])
     if isinstance(value, list) and all(isinstance(item, np.ndarray) for item in value):
-        shapes = ", ".join(str(list(np.shape(item))) for item in value[:8])
-        more = ", …" if len(value) > 8 else ""
-        return InconvertibleTensorProto(f"a sequence of {len(value)} tensors: {shapes}{more}")
+        return _Arrays(value)
     if type(value).__name__ == "SparseTensor":
         return _of_sparse(value)
     try:
@@ -131,6 +148,7 @@ def is_finite(value: Any) -> bool:
     """Whether a value has no nan and no infinity, as far as it is an array."""
     if isinstance(value, onnxruntime.OrtValue):
         value = _borrowed(value)
+    value = getattr(value, "arrays", value)
     if isinstance(value, list):
         return all(is_finite(item) for item in value)
     if isinstance(value, Mapping):

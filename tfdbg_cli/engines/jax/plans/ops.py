@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jax.extend import core
 
+from tfdbg_cli.common.node_words import BACKWARD, FORWARD_FRAMES, PHASE
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.shards import Shards
 from tfdbg_cli.engines.jax.private import only
@@ -139,7 +140,9 @@ class Op:
             text = "" if "jaxpr" in name or callable(value) else str(value)
             if text and text not in ("None", "False", "()") and len(text) <= _LONGEST_TEXT:
                 made[name] = text
-        made["_phase"] = self.phase
+        made[PHASE] = self.phase
+        if self.phase == BACKWARD:
+            made[FORWARD_FRAMES] = "1"
         scope = self.name.rpartition("/")[0]
         if scope:
             made["_module"] = scope
@@ -188,6 +191,13 @@ class Block:
             if at >= 0 and place not in kept:
                 found[at].append(place)
         return found
+
+    def ops_once(self) -> Iterator[Op]:
+        """Its ops and those in branches: all that are done once at most each time that it is."""
+        for op in self.ops:
+            yield op
+            for body in op.bodies if op.kind == "cond" else ():
+                yield from body.ops_once()
 
     def tensor(self, operand: int | Constant) -> str:
         """Its name; empty: it has none."""

@@ -16,6 +16,7 @@ from tfdbg_cli.engines.jax.plans.ops import Block, Constant, Op
 from tfdbg_cli.engines.jax.plans.shards import Shards
 from tfdbg_cli.engines.jax.private import (
     argument_names,
+    inner_jaxprs,
     scan_counts,
     scope_of,
     shard_map_of,
@@ -32,6 +33,8 @@ _CALLS = frozenset(
     ]
 )
 _BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+# Those that do it in another way.
+_AROUND = frozenset(["cond", "scan", "shard_map", "while", "xla_pmap"])
 #: Those that read and write mutable arrays.
 _OF_REFS = frozenset(["get", "swap", "addupdate"])
 
@@ -288,12 +291,12 @@ class Plan:
 
 
 def computes_gradients(jaxpr: Any) -> bool:
-    """Whether a backward pass is among the equations of a jaxpr."""
+    """Whether a backward pass is among the equations of a jaxpr, those of loops included."""
     for equation in jaxpr.eqns:
         if "transpose(" in scope_of(equation.source_info):
             return True
-        called = called_jaxpr(equation)
-        if called is not None and computes_gradients(called.jaxpr):
+        has_inner = equation.primitive.name in _CALLS | _AROUND  # others may know a transpose
+        if has_inner and any(map(computes_gradients, inner_jaxprs(equation))):
             return True
     return False
 

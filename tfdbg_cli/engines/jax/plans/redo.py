@@ -13,6 +13,7 @@ from jax.extend import core
 
 from tfdbg_cli.dumps.dump import CannotRedo, Redo
 from tfdbg_cli.engines.jax.plans.ops import Constant, Op
+from tfdbg_cli.engines.jax.private import calls_back
 from tfdbg_cli.tensors.numeric import dtype_kind
 
 __all__ = ["redo_of"]
@@ -26,15 +27,17 @@ def redo_of(ops: Mapping[str, Op]) -> Redo:
     """What `Dump.redo` is for a run of these ops.
 
     Args:
-        ops: name of the node -> op; those inside of loops and branches aren't among them.
+        ops: name of the node -> op; those inside of loops aren't among them.
     """
 
     def redo(
         node: str, given: Sequence[Any], recorded: Sequence[Any], *, is_wide: bool = False
     ) -> Sequence[Any] | None:
         op = ops.get(node)
-        if op is None or op.kind or op.shards is not None:
-            raise CannotRedo("it is a loop or a branch, or inside of one")
+        if op is None or op.kind not in ("", "cond") or op.shards is not None:
+            raise CannotRedo("it is a loop, or inside of one")
+        if op.kind and (is_wide or calls_back(op.equation)):
+            raise CannotRedo("it is a branch")
         if op.op_type.startswith("random"):
             return None
         with _wide() if is_wide else contextlib.nullcontext():

@@ -133,7 +133,7 @@ class ReplayedRun:
             node.op_type in ("Carry", "Slice") for node in plan.nodes
         )
         self._nodes += plan.nodes
-        self._ops.update((op.name, op) for op in plan.block.ops)
+        self._ops.update((op.name, op) for op in plan.block.ops_once())
         self._sharded.update(plan.sharded)
         self._types.update((node.name, node.op_type) for node in plan.nodes)
         for name, value in plan.constants:

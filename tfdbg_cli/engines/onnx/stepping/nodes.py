@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from tfdbg_cli.dumps.dtypes import name_of
 from tfdbg_cli.engines.onnx.install import straight
 from tfdbg_cli.engines.onnx.model import Model, ModelNode
 from tfdbg_cli.engines.onnx.twin import session_of
-from tfdbg_cli.engines.onnx.values import ELEMENTS, as_value
+from tfdbg_cli.engines.onnx.values import ELEMENTS, arrays_of, as_value
 
 __all__ = ["BodyRunner", "NodeRunner", "model_of"]
 
@@ -85,7 +85,7 @@ class BodyRunner:
         self._made: dict[tuple[int, tuple[tuple[str, int], ...]], tuple[Any, Any]] = {}
 
     def run(self, body: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The tensors of a body, by its own names: all that is computed from arrays.
+        """The tensors of a body, by its own names: all that is computed from arrays, or sequences.
 
         Args:
             body: a graph.
@@ -101,7 +101,13 @@ class BodyRunner:
             if isinstance(values.get(name), np.ndarray | np.generic)
         }
         numbers = {name: _NUMBERS[name_of(array.dtype)] for name, array in arrays.items()}
-        nodes = _computable(body, set(names) - arrays.keys())
+        lists = {}
+        for name in names:
+            given = arrays_of(values.get(name))
+            number = self._elements(name, body, given) if given is not None else 0
+            if number and all(array.dtype.isbuiltin for array in arrays.values()):
+                lists[name], numbers[name] = given, number
+        nodes = _computable(body, set(names) - numbers.keys())
         held = {each.name for each in body.initializer}
         wanted = [name for node in nodes for name in node.output if name]
         wanted += (each.name for each in body.output if each.name in held)
@@ -109,23 +115,61 @@ class BodyRunner:
         if wanted:
             key = id(body), tuple(numbers.items())
             if key not in self._made:
-                self._made[key] = body, self._session_of(body, nodes, wanted, numbers)
-            feeds = {name: _ort_value(array, numbers[name]) for name, array in arrays.items()}
-            with straight():
-                found = self._made[key][1].run_with_ort_values(wanted, feeds)
-            made.update(zip(wanted, map(as_value, found), strict=True))
+                made_of = self._session_of(body, nodes, wanted, numbers, lists)
+                self._made[key] = body, made_of
+            made = _computed(self._made[key][1], wanted, arrays, lists, numbers)
         # A body may hand on what it was given.
         handed = {each.name for each in body.output} - made.keys()
         made.update((name, values[name]) for name in handed if name in values)
         return made
 
+    def _elements(self, name: str, body: Any, arrays: Sequence[Any]) -> int:
+        """The type of the elements of a sequence; 0: it isn't known, or NumPy hasn't it."""
+        if arrays:
+            found = {each.dtype for each in arrays}
+            is_known = len(found) == 1 and all(each.isbuiltin for each in found)
+            return _NUMBERS[name_of(found.pop())] if is_known else 0
+        said = next((each for each in body.input if each.name == name), None)
+        said = said or self._model.types.get(name)
+        type_ = said.type.sequence_type.elem_type.tensor_type if said is not None else None
+        return type_.elem_type if type_ is not None else 0
+
     def _session_of(
-        self, body: Any, nodes: Sequence[Any], wanted: Sequence[str], inputs: Mapping[str, int]
+        self,
+        body: Any,
+        nodes: Sequence[Any],
+        wanted: Sequence[str],
+        inputs: Mapping[str, int],
+        lists: Collection[str],
     ) -> Any:
         proto = model_of(self._model, body.name or "body", nodes, inputs, wanted)
+        for each in proto.graph.input:
+            if each.name in lists:
+                each.type.sequence_type.elem_type.tensor_type.elem_type = inputs[each.name]
         proto.graph.initializer.extend(body.initializer)
         with straight():
             return session_of(proto, self._session)
+
+
+def _computed(
+    session: Any,
+    wanted: Sequence[str],
+    arrays: Mapping[str, Any],
+    lists: Mapping[str, Any],
+    numbers: Mapping[str, int],
+) -> dict[str, Any]:
+    """Outputs of a session by name: of sequences ONNX Runtime makes and takes lists alone."""
+    made: dict[str, Any] = {}
+    with straight():
+        if not lists:
+            feeds = {name: _ort_value(array, numbers[name]) for name, array in arrays.items()}
+            found = zip(wanted, session.run_with_ort_values(wanted, feeds), strict=True)
+            made = {name: as_value(value) for name, value in found if value.is_tensor()}
+        rest = [name for name in wanted if name not in made]
+        if rest and all(array.dtype.isbuiltin for array in arrays.values()):
+            found = zip(rest, session.run(rest, {**arrays, **lists}), strict=True)
+            made.update((name, as_value(value)) for name, value in found)
+    return made
 
 
 def _computable(body: Any, unknown: set[str]) -> list[Any]:

@@ -141,12 +141,17 @@ class _Parts(NamedTuple):
     Attributes:
         buffers: the dictionaries of each part.
         parameters: all of them.
+        statistics: those without a gradient, if they are small: Keras keeps what layers write
+            there, as others do in buffers.
+        counted: the other parameters.
         is_plain: every part is one of PyTorch's: none asks others for random numbers.
         attributes: the dictionaries of the other parts.
     """
 
     buffers: list[dict[str, Any]]
     parameters: list[torch.Tensor]
+    statistics: dict[str, Any]
+    counted: list[torch.Tensor]
     is_plain: bool
     attributes: list[dict[str, Any]]
 
@@ -159,9 +164,15 @@ def _parts_of(module: torch.nn.Module) -> _Parts:
     if found is None:
         inner = list(module.modules())
         own = [each for each in inner if not type(each).__module__.startswith("torch.nn.modules.")]
+        frozen = {name: each for name, each in module.named_parameters() if not each.requires_grad}
+        if sum(each.nbytes for each in frozen.values()) > _LARGEST_BUFFER:
+            frozen = {}
+        copied, parameters = {*map(id, frozen.values())}, list(module.parameters())
         found = _parts[module] = _Parts(
             [buffers_of(part) for part in inner],
-            list(module.parameters()),
+            parameters,
+            frozen,
+            [each for each in parameters if id(each) not in copied],
             not own,
             [vars(part) for part in own],
         )
@@ -179,21 +190,22 @@ class Start:
     def __init__(self, module: torch.nn.Module) -> None:
         parts = _parts_of(module)
         self.parameters = parts.parameters
+        self._counted = parts.counted
         self.writes = self.count_writes()
-        self._buffers = _copied(parts.buffers, _LARGEST_BUFFER)
+        self._buffers = _copied([*parts.buffers, parts.statistics], _LARGEST_BUFFER)
         self._put_random = None if parts.is_plain else _other_random()
         self._attributes = [(each, each.copy()) for each in parts.attributes]
 
     def has_same_parameters(self) -> bool:
-        """Whether no parameter was written to since."""
+        """Whether no parameter was written to since that `restore` doesn't put back."""
         return self.writes == self.count_writes()
 
     def count_writes(self) -> int:
-        """How often parameters were written to until now."""
+        """How often parameters that aren't copied were written to until now."""
         try:
-            return sum(map(write_count, self.parameters))
+            return sum(map(write_count, self._counted))
         except RuntimeError:  # there are inference tensors among them
-            return sum(map(count_of, self.parameters))
+            return sum(map(count_of, self._counted))
 
     def restore(self) -> None:
         """Buffers, attributes and random numbers are again what they were, as far as known."""
@@ -244,7 +256,8 @@ def unchanged(module: torch.nn.Module) -> Iterator[None]:
             {name: each for name, each in vars(part).items() if isinstance(each, torch.Tensor)}
             for part in inner
         ]
-        buffers = _copied([*(buffers_of(part) for part in inner), *tensors], None)
+        statistics = _parts_of(module).statistics
+        buffers = _copied([*(buffers_of(part) for part in inner), *tensors, statistics], None)
     torch.clear_autocast_cache()
     try:
         yield
