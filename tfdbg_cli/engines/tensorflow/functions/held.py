@@ -21,6 +21,9 @@ from tfdbg_cli.engines.tensorflow.shared.values import base_dtype_name, holdable
 __all__ = ["BodyTensor", "ConstantValue", "HeldItem", "HeldTensor", "HeldValue", "values_of"]
 
 
+_UNREAD = "not read: whoever reads it keeps TensorFlow from fusing it as it does"
+
+
 class HeldValue:
     """A value that is read when somebody looks.
 
@@ -104,7 +107,7 @@ class RedoneValue(HeldValue):
         node: it.
         slot: which output.
         inputs: of the node.
-        redo: computes nodes.
+        redo: computes nodes; ``None``: the run had the tensor, with what values nobody knows.
         made: the outputs, once they were computed; shared by them.
     """
 
@@ -115,7 +118,7 @@ class RedoneValue(HeldValue):
         node: BodyNode,
         slot: int,
         inputs: Sequence[HeldValue],
-        redo: Redo,
+        redo: Redo | None,
         made: list[Any],
     ) -> None:
         self._node, self._slot, self._inputs = node, slot, inputs
@@ -127,8 +130,13 @@ class RedoneValue(HeldValue):
 
     def load(self) -> Any:
         if not self._made:
+            if self._redo is None:
+                return InconvertibleTensorProto(_UNREAD)
+            given = [each.load() for each in self._inputs]
+            for each in given:
+                if isinstance(each, InconvertibleTensorProto):
+                    return each
             try:
-                given = [each.load() for each in self._inputs]
                 self._made.extend(self._redo(self._node.name, given, ()) or ())
             except CannotRedo as error:
                 return InconvertibleTensorProto(f"not read in the run: {error}")
@@ -222,8 +230,9 @@ def _redone(item: LayoutItem, layout: Layout, values: _Values) -> Iterator[tuple
         return
     inputs = [values[each] for each in node.inputs]
     for slot, output in enumerate(node.outputs):
-        if (node.name, slot) in layout.unread and holdable(dtypes.as_dtype(output.dtype)):
-            yield slot, RedoneValue(node, slot, inputs, layout.redo, made)
+        is_there = layout.unread.get((node.name, slot))
+        if is_there is not None and holdable(dtypes.as_dtype(output.dtype)):
+            yield slot, RedoneValue(node, slot, inputs, None if is_there else layout.redo, made)
 
 
 def _inside(

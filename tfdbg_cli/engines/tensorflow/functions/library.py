@@ -85,7 +85,7 @@ class KnownFunction:
         self._room = room
         self._twins: dict[bool, Twin] = {}
         self._plain: OptimizedGraph | None = None
-        self._unread: set[Place] = set()
+        self._unread: dict[Place, bool] = {}
         self._again: dict[bool, Twin] = {}
 
     def twin(self, is_guarded: bool = False, arguments: Sequence[Any] | None = None) -> Twin:

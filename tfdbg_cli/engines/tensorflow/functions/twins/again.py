@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tensorflow.core.framework import function_pb2
@@ -61,7 +62,7 @@ def make_again(
     find: Callable[[str], Any],
     room: int,
     by_xla: bool = False,
-    unread: Collection[Place] = (),
+    unread: Mapping[Place, bool] = MappingProxyType({}),
 ) -> Twin:
     """A function of its arguments and of what its stateful nodes gave, in their order.
 
@@ -88,9 +89,9 @@ def make_again(
     edges = unread_edges(
         repeated,
         {
-            (name, node)
+            (name, node): is_there
             for name, original in maker.originals.items()
-            for at, node in unread
+            for (at, node), is_there in unread.items()
             if at == original.name
         },
     )

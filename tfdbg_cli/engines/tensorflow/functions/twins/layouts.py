@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tfdbg_cli.dumps.dump import Redo
@@ -45,7 +45,7 @@ class Layout:
         dtypes: of the added results.
         sizes: the numbers of those that say how many bytes the lists of a loop hold.
         unread: node and slot of the tensors that aren't among the results, as the optimizer makes
-            something else of them.
+            something else of them; whether it has them all the same.
     """
 
     def __init__(self, body: FunctionBody) -> None:
@@ -53,7 +53,7 @@ class Layout:
         self.items: list[LayoutItem] = []
         self.dtypes: list[int] = []
         self.sizes: list[int] = []
-        self.unread: Collection[tuple[str, int]] = ()
+        self.unread: Mapping[tuple[str, int], bool] = {}
 
     @functools.cached_property
     def redo(self) -> Redo:

@@ -10,7 +10,7 @@ the function doesn't is left unread.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tensorflow.core.framework import function_pb2, types_pb2
@@ -31,8 +31,9 @@ __all__ = ["OptimizedGraph", "Place", "Unread", "refused", "unread_edges"]
 #: A node of a body: the names of both.
 Place = tuple[str, str]
 #: By the name of a body: its tensors that nobody may read, by node and slot; of an argument the
-#: node has no name.
-Unread = Mapping[str, Collection[tuple[str, int]]]
+#: node has no name. Whether the function has them all the same, so that nobody knows their values:
+#: a fused op may give others than its ops do one by one.
+Unread = Mapping[str, Mapping[tuple[str, int], bool]]
 
 # What the runtime puts into names to make them its own.
 _NUMBER = re.compile(r"/_\d+")
@@ -94,7 +95,9 @@ class OptimizedGraph:
             if name not in self._names and node.name in inside.live and _is_plain(node)
         }
 
-    def apart(self, twin: OptimizedGraph, body: FunctionBody) -> tuple[set[Place], set[Place]]:
+    def apart(
+        self, twin: OptimizedGraph, body: FunctionBody
+    ) -> tuple[dict[Place, bool], set[Place]]:
         """The nodes that a twin reads, and so computes something else for the function's results.
 
         Args:
@@ -102,7 +105,8 @@ class OptimizedGraph:
             body: of the function.
 
         Returns:
-            Those, and the nodes that may be read in their place: they are theirs in this graph.
+            Those, and whether the function has them, in some way; the nodes that may be read
+            in their place: where they have a name in common, they are theirs.
         """
         nodes = [each for each in twin._nodes(body) if _is_plain(each[2])]
         places = {name: (inside.name, node.name) for name, inside, node in nodes}
@@ -117,7 +121,11 @@ class OptimizedGraph:
         }
         given = {item for steps in own.values() for _, items in steps for item in items}
         for names in (gone, others, own, {each.partition(":")[0] for each in given}):
-            found = {places[name] for name in names if name in places and name in twin.read}
+            found = {
+                places[name]: names is not gone
+                for name in names
+                if name in places and name in twin.read
+            }
             if found:
                 edges = {(at, each) for at, each in found} if names is others else set()
                 return found, {
@@ -125,7 +133,7 @@ class OptimizedGraph:
                     for _, inside, node in nodes
                     if any((inside.name, source) in edges for source, _ in node.inputs)
                 }
-        return set(), set()
+        return {}, set()
 
     def _nodes(
         self, body: FunctionBody, before: str = ""
@@ -141,16 +149,16 @@ class OptimizedGraph:
                     yield from self._nodes(inner, f"{folder}/")
 
 
-def unread_edges(body: FunctionBody, places: Collection[Place]) -> Unread:
+def unread_edges(body: FunctionBody, places: Mapping[Place, bool]) -> Unread:
     """The tensors that can't be read where some nodes are left alone.
 
     They are also results of calls, and arguments of what is called.
 
     Args:
         body: of a function.
-        places: the nodes.
+        places: the nodes; whether the function has them all the same.
     """
-    found: dict[str, set[tuple[str, int]]] = {}
+    found: dict[str, dict[tuple[str, int], bool]] = {}
     if not places:
         return found
     waiting, known = [body], {body.name}
@@ -159,7 +167,7 @@ def unread_edges(body: FunctionBody, places: Collection[Place]) -> Unread:
         each = waiting.pop()
         order.append(each)
         found[each.name] = {
-            (node.name, slot)
+            (node.name, slot): places[each.name, node.name]
             for node in each.nodes
             if (each.name, node.name) in places
             for slot in range(len(node.outputs))
@@ -177,12 +185,14 @@ def unread_edges(body: FunctionBody, places: Collection[Place]) -> Unread:
                 if node.kind == Kind.CALL and node.inner:
                     ((_, inner),) = node.inner.items()
                     theirs = found[inner.name]
-                    theirs.update(("", at) for at, edge in enumerate(node.inputs) if edge in own)
-                    own.update(
-                        (node.name, at) for at, edge in enumerate(inner.returns) if edge in theirs
-                    )
+                    for at, edge in enumerate(node.inputs):
+                        if edge in own:
+                            theirs["", at] = own[edge]
+                    for at, edge in enumerate(inner.returns):
+                        if edge in theirs:
+                            own[node.name, at] = theirs[edge]
                 elif node.op in PASSING and node.inputs[0] in own:
-                    own.add((node.name, 0))
+                    own[node.name, 0] = own[node.inputs[0]]
     return found
 
 
@@ -191,7 +201,7 @@ def settled(
     look: Callable[[Any], OptimizedGraph | None],
     body: FunctionBody,
     plain: OptimizedGraph | None,
-) -> tuple[Any, set[Place]]:
+) -> tuple[Any, dict[Place, bool]]:
     """A twin that leaves to the function's own results what the optimizer makes of them.
 
     Args:
@@ -201,16 +211,18 @@ def settled(
         plain: its graph; ``None``: it isn't known.
 
     Returns:
-        The twin, and the nodes that it leaves unread.
+        The twin, and the nodes that it leaves unread; whether the function has them all the same.
     """
-    places = plain.lacks(body) if plain is not None else set()
+    places = dict.fromkeys(plain.lacks(body) if plain is not None else (), False)
     tried = set[Place]()
     twin = make(unread_edges(body, places))
     while plain is not None and (graph := look(twin)) is not None:
         found, instead = plain.apart(graph, body)
-        if found <= places:
+        if found.keys() <= places.keys():
             break
-        places = (places - (instead - tried)) | found
+        for each in instead - tried:
+            places.pop(each, None)
+        places |= found
         tried |= instead
         twin = make(unread_edges(body, places))
     return twin, places

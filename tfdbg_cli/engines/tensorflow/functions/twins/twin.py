@@ -155,7 +155,7 @@ class _Builder:
         part = Part(definition, Layout(body), [], Health(definition))
         nodes = {node.name: node for node in definition.node_def}
         reads: list[Read] = []
-        unread = part.layout.unread = self._unread.get(body.name, ())
+        unread = part.layout.unread = self._unread.get(body.name, {})
         checked = to_check(body, len(self._open) == 1, unread) if self._has_health else ()
         for reference, kind in checked:
             part.health.watch(reference, kind)
