@@ -8,7 +8,7 @@ op without an entry may make something bad of clean inputs, and may absorb what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -148,13 +148,19 @@ class Search:
     Args:
         facts: the engine's table.
         told: the keys of tensors that are looked at anyway.
+        hidden: the keys of tensors that can't be looked at; what is made of them is.
 
     Attributes:
         told: the keys of all tensors that are covered so far: looked at, or spread to such a one.
     """
 
-    def __init__(self, facts: Mapping[str, Fact], told: Iterable[Hashable] = ()) -> None:
-        self._facts = facts
+    def __init__(
+        self,
+        facts: Mapping[str, Fact],
+        told: Iterable[Hashable] = (),
+        hidden: Collection[Hashable] = (),
+    ) -> None:
+        self._facts, self._hidden = facts, hidden
         self.told: set[Hashable] = {*told}
 
     def check(self, op: Op) -> list[int]:
@@ -163,10 +169,13 @@ class Search:
         slots = [
             slot
             for slot, value in enumerate(op.outputs)
-            if value.may_be_bad and value.key not in self.told
+            if value.may_be_bad and value.key not in self.told and value.key not in self._hidden
         ]
         if slots and fact.clean is not None and fact.clean(op):
-            slots = []
+            are_known = fact.absorbs or not any(
+                each.key in self._hidden and each.key not in self.told for each in op.inputs
+            )
+            slots = [] if are_known else slots
         self.told.update(op.outputs[slot].key for slot in slots)
         shown = [value for value in op.outputs[fact.into] if value.may_be_bad]
         are_told = all(each.key in self.told and 0 not in (each.shape or ()) for each in shown)

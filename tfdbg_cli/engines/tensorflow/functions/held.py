@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tensorflow.python.eager import context
-from tensorflow.python.framework import dtypes, tensor_util
+from tensorflow.python.framework import constant_op, dtypes, tensor_util
 from tensorflow.python.ops import gen_list_ops
 
 from tfdbg_cli.dumps.datum import InconvertibleTensorProto
-from tfdbg_cli.engines.tensorflow.functions.definitions import Kind
+from tfdbg_cli.dumps.dump import CannotRedo, Redo
+from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, Kind
 from tfdbg_cli.engines.tensorflow.functions.inlined import Path, argument_key
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import NUMBERS, IterationWindow
@@ -18,6 +19,9 @@ from tfdbg_cli.engines.tensorflow.shared.inlined_bodies import ARGUMENT
 from tfdbg_cli.engines.tensorflow.shared.values import base_dtype_name, holdable, plain
 
 __all__ = ["BodyTensor", "ConstantValue", "HeldItem", "HeldTensor", "HeldValue", "values_of"]
+
+
+_UNREAD = "not read: whoever reads it keeps TensorFlow from fusing it as it does"
 
 
 class HeldValue:
@@ -94,6 +98,51 @@ class ConstantValue(HeldValue):
         return plain(tensor_util.MakeNdarray(self._proto))
 
 
+class RedoneValue(HeldValue):
+    """What the run had no tensor for: the optimizer has made something else of the node.
+
+    It is computed of the node's inputs when somebody looks.
+
+    Args:
+        node: it.
+        slot: which output.
+        inputs: of the node.
+        redo: computes nodes; ``None``: the run had the tensor, with what values nobody knows.
+        made: the outputs, once they were computed; shared by them.
+    """
+
+    __slots__ = ("_inputs", "_made", "_node", "_redo", "_slot", "dtype")
+
+    def __init__(
+        self,
+        node: BodyNode,
+        slot: int,
+        inputs: Sequence[HeldValue],
+        redo: Redo | None,
+        made: list[Any],
+    ) -> None:
+        self._node, self._slot, self._inputs = node, slot, inputs
+        self._redo, self._made = redo, made
+        self.dtype = base_dtype_name(dtypes.as_dtype(node.outputs[slot].dtype))
+
+    def tensor(self) -> Any:
+        return constant_op.constant(self.load())
+
+    def load(self) -> Any:
+        if not self._made:
+            if self._redo is None:
+                return InconvertibleTensorProto(_UNREAD)
+            given = [each.load() for each in self._inputs]
+            for each in given:
+                if isinstance(each, InconvertibleTensorProto):
+                    return each
+            try:
+                self._made.extend(self._redo(self._node.name, given, ()) or ())
+            except CannotRedo as error:
+                return InconvertibleTensorProto(f"not read in the run: {error}")
+        return self._made[self._slot]
+
+
 class BodyTensor(NamedTuple):
     """A tensor of a function's node that ran.
 
@@ -166,9 +215,24 @@ def _body(
                 values["", node.stands_for + slot] = made
             if node.kind != Kind.CALL or not item.inner:
                 yield BodyTensor(path, node.name, node.op, slot, made, False)
+        for slot, redone in _redone(item, layout, values):
+            values[node.name, slot] = redone
+            yield BodyTensor(path, node.name, node.op, slot, redone, False)
     if ends is not None:
         returns = enumerate(layout.body.returns)
         ends.update((at, values[source]) for at, source in returns if source in values)
+
+
+def _redone(item: LayoutItem, layout: Layout, values: _Values) -> Iterator[tuple[int, HeldValue]]:
+    """The outputs of a node that weren't returned, if its inputs were."""
+    node, made = item.node, list[Any]()
+    if item.inner or node.op in PASSING or not all(each in values for each in node.inputs):
+        return
+    inputs = [values[each] for each in node.inputs]
+    for slot, output in enumerate(node.outputs):
+        is_there = layout.unread.get((node.name, slot))
+        if is_there is not None and holdable(dtypes.as_dtype(output.dtype)):
+            yield slot, RedoneValue(node, slot, inputs, None if is_there else layout.redo, made)
 
 
 def _inside(
@@ -181,8 +245,9 @@ def _inside(
     arguments = {at: values[each] for at, each in enumerate(given) if each in values}
     if node.kind == Kind.CALL:
         ((step, (_, inner)),) = item.inner.items()
-        inside = (*path, (node.name, step))
-        yield from _body(inner, inside, lambda at: get(first + at), arguments, lacks)
+        inside, ends = (*path, (node.name, step)), dict[int, HeldValue]()
+        yield from _body(inner, inside, lambda at: get(first + at), arguments, lacks, ends)
+        values.update(((node.name, at), value) for at, value in ends.items())
     elif not any(layout.dtypes for _, layout in item.inner.values()):
         return  # nothing in it was kept
     elif node.kind == Kind.BRANCH:
@@ -223,7 +288,7 @@ def _inside(
             if condition is not None and not (is_over and there.is_cut):
                 yield from _body(condition, (*path, (node.name, "cond")), tested, current, lacks)
             if not is_over:
-                ends: dict[int, HeldValue] = {}
+                ends = {}
                 yield from _body(inner, inside, item_of, current, lacks, ends)
                 current = {**ends, **kept} if node.loop is None else kept
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tensorflow.python.eager import context
+from tensorflow.python.framework import constant_op
 
 from tfdbg_cli.engines.tensorflow.functions.definitions import (
     BodyNode,
@@ -16,13 +17,20 @@ from tfdbg_cli.engines.tensorflow.functions.definitions import (
     read_body,
 )
 from tfdbg_cli.engines.tensorflow.functions.effects import has_state
-from tfdbg_cli.engines.tensorflow.functions.private import call_by_name
+from tfdbg_cli.engines.tensorflow.functions.private import call_by_name, optimized_graphs
 from tfdbg_cli.engines.tensorflow.functions.twins.again import make_again, make_before, why_not
 from tfdbg_cli.engines.tensorflow.functions.twins.guards import READING
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout
+from tfdbg_cli.engines.tensorflow.functions.twins.optimized import (
+    OptimizedGraph,
+    Place,
+    Unread,
+    refused,
+    settled,
+)
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM
-from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
+from tfdbg_cli.engines.tensorflow.functions.variables import is_writing, quietly
 
 __all__ = ["KnownFunction", "Library", "find_function", "lent"]
 
@@ -76,19 +84,37 @@ class KnownFunction:
         )
         self._room = room
         self._twins: dict[bool, Twin] = {}
+        self._plain: OptimizedGraph | None = None
+        self._unread: dict[Place, bool] = {}
         self._again: dict[bool, Twin] = {}
 
-    def twin(self, is_guarded: bool = False) -> Twin:
+    def twin(self, is_guarded: bool = False, arguments: Sequence[Any] | None = None) -> Twin:
         """What is called in its place.
 
         Args:
             is_guarded: what variables held is returned only if something is bad.
+            arguments: of the call; ``None``: the optimizer has nothing to do with it.
         """
         if is_guarded not in self._twins:
             wants = _everything if self.holds else _stateful
-            twin = make_twin(
-                self.body, find_function, wants, room=self._room(), is_guarded=is_guarded
-            )
+
+            def make(unread: Unread) -> Twin:
+                return make_twin(
+                    self.body,
+                    find_function,
+                    wants,
+                    room=self._room(),
+                    is_guarded=is_guarded,
+                    unread=unread,
+                )
+
+            def look(twin: Twin) -> OptimizedGraph | None:
+                with lent(twin):
+                    return _graph_of(twin.name, arguments or ())
+
+            if arguments is not None and self._plain is None and not self.body.is_compiled:
+                self._plain = _graph_of(self.body.name, arguments)
+            twin, self._unread = settled(make, look, self.body, self._plain)
             _add(twin)
             self._twins[is_guarded] = twin
         return self._twins[is_guarded]
@@ -112,7 +138,7 @@ class KnownFunction:
         if self.holds:
             return twin.layout, added
         if by_xla not in self._again:
-            made_again = make_again(self.body, find_function, self._room(), by_xla)
+            made_again = make_again(self.body, find_function, self._room(), by_xla, self._unread)
             _add(made_again)
             self._again[by_xla] = made_again
         again = self._again[by_xla]
@@ -179,6 +205,21 @@ def find_function(name: str) -> Any:
     """The ``FunctionDef`` of a function that the runtime knows; ``None``: it doesn't."""
     runtime = context.context()
     return runtime.get_function_def(name) if runtime.has_function(name) else None
+
+
+def _graph_of(name: str, arguments: Sequence[Any]) -> OptimizedGraph | None:
+    """What the runtime makes of a function; it isn't executed."""
+    definition = refused(find_function(name))
+    runtime = context.context()
+    runtime.add_function_def(definition)
+    try:
+        with quietly():
+            wrong = constant_op.constant(0)
+            count = len(definition.signature.output_arg)
+            graphs = optimized_graphs(definition.signature.name, [*arguments, wrong], count)
+    finally:
+        runtime.remove_function(definition.signature.name)
+    return OptimizedGraph(graphs) if graphs else None
 
 
 def _add(twin: Twin) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import inspect
+import itertools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +34,7 @@ __all__ = [
     "loss_scale_of",
     "mark_trace",
     "multi_iterator_class",
+    "optimized_graphs",
     "options_in",
     "outputs_of",
     "parameters_of",
@@ -103,6 +107,13 @@ stop_recording: Any = NAMES.require(
 )
 
 
+_COMPARED = "given the very results that they have alone, where TensorFlow fuses ops"
+NAMES.need(_COMPARED, "tensorflow.python.eager.context:Context.enable_graph_collection")
+NAMES.need(_COMPARED, "tensorflow.python.eager.context:Context.disable_graph_collection")
+NAMES.need(_COMPARED, "tensorflow.python.eager.context:Context.export_run_metadata")
+# What the program collects itself, by `tf.summary.trace_on`.
+_SUMMARIES = "tensorflow.python.ops.summary_ops_v2:_current_trace_context"
+NAMES.need(_COMPARED, _SUMMARIES)
 _session: Any = NAMES.need(
     "timed", "tensorflow.python.profiler.internal._pywrap_profiler:ProfilerSession"
 )
@@ -225,9 +236,45 @@ def call_by_name(name: str, tensors: Sequence[Any], count: int) -> Sequence[Any]
     runtime = context.context()
     if _is_modern:
         return runtime.call_function(name.encode(), list(tensors), count) or ()
-    config = function_utils.get_disabled_rewriter_config()
-    attributes = ("executor_type", "", "config_proto", config)
-    return execute.execute(name, count, list(tensors), attributes, runtime) or ()
+    return execute.execute(name, count, list(tensors), _attributes(), runtime) or ()
+
+
+def _attributes() -> tuple[Any, ...]:
+    """What calls of traced functions say besides, in the words of the runtime."""
+    options = context.context().function_call_options
+    if _is_modern:
+        return tuple(itertools.chain(*options.as_attrs().items()))
+    config = options.config_proto_serialized
+    if config is None:
+        config = function_utils.get_disabled_rewriter_config()
+    return "executor_type", options.executor_type or "", "config_proto", config
+
+
+def optimized_graphs(name: str, tensors: Sequence[Any], count: int) -> Sequence[Any]:
+    """The ``GraphDef``s that the runtime prepares for a call that it refuses.
+
+    Args:
+        name: of the function.
+        tensors: that it would be given; one is of another type than it takes.
+        count: how many it returns.
+
+    Returns:
+        One for each device. None: there is nobody who collects them, or the program itself does.
+    """
+    runtime, summaries = context.context(), sys.modules.get(_SUMMARIES.partition(":")[0])
+    is_taken = getattr(summaries, _SUMMARIES.partition(":")[2], None) is not None
+    if is_taken or NAMES.why_not(_COMPARED):
+        return ()
+    runtime.enable_graph_collection()
+    try:
+        with contextlib.suppress(errors.InvalidArgumentError):
+            execute.quick_execute(name, count, list(tensors), _attributes(), runtime)
+        # They are handed over with the next op.
+        execute.quick_execute("NoOp", 0, [], (), runtime)
+        found = runtime.export_run_metadata().function_graphs
+    finally:
+        runtime.disable_graph_collection()
+    return found[0].partition_graphs if found else ()
 
 
 class _Delegate:

@@ -152,7 +152,7 @@ class FunctionRuns(RunLife[OpenRun]):
         if trap is not None and trap.is_here() and known is not None:
             return self._trapped(trap, function, known, arguments, original)
         if known is None or _is_own(known) or self.is_idle() or not self.is_here():
-            return self._unwatched(function, known, original)
+            return self._unwatched(function, known, arguments, original)
         if self._run is not None and self._run.kind == TRAINING and self._is_over(known):
             self.close_run()
         if self._run is not None:
@@ -240,7 +240,7 @@ class FunctionRuns(RunLife[OpenRun]):
         original: Callable[[Any], Any],
     ) -> Any:
         if _is_own(known):
-            return self._unwatched(function, known, original)
+            return self._unwatched(function, known, arguments, original)
         return trap.call(
             arguments,
             lambda: self._watched(function, known, arguments, original, trap.watcher),
@@ -319,10 +319,12 @@ class FunctionRuns(RunLife[OpenRun]):
         self,
         function: Any,
         known: KnownFunction | None,
+        arguments: Sequence[Any],
         original: Callable[[Any], Any],
     ) -> Any:
         """Call a function that nobody looks at; by its twin, if that has its random numbers."""
-        twin = self._twin(function, known) if known is not None and known.has_streams else None
+        has_streams = known is not None and known.has_streams
+        twin = self._twin(function, known, arguments) if has_streams else None
         with self._calling:
             if twin is None:
                 return _worded(original, function)
@@ -338,12 +340,12 @@ class FunctionRuns(RunLife[OpenRun]):
     ) -> Any:
         watcher = watcher or self.watcher
         if isinstance(watcher, TimedLevel):
-            results = self._unwatched(function, known, original)
+            results = self._unwatched(function, known, arguments, original)
             watcher.call_done(function, known, arguments, results or (), ())
             return results
         if not isinstance(watcher, ValuesLevel):
-            return self._unwatched(function, known, original)
-        twin = self._twin(function, known, watcher.allowance, arguments)
+            return self._unwatched(function, known, arguments, original)
+        twin = self._twin(function, known, arguments, watcher.allowance)
         if twin is None:
             watcher.gap = f"{function_name(function)} could not be looked into"
             with self._calling:
@@ -368,14 +370,15 @@ class FunctionRuns(RunLife[OpenRun]):
         self,
         function: Any,
         known: KnownFunction | None,
+        arguments: Sequence[Any],
         allowance: int | None = None,
-        arguments: Sequence[Any] = (),
     ) -> Twin | None:
         if known is None or id(function) in self._unknown:
             return None
         try:
             is_limited = allowance is not None and known.can_be_guarded
-            return known.twin(is_limited and _bytes_of_variables(arguments) > (allowance or 0))
+            is_guarded = is_limited and _bytes_of_variables(arguments) > (allowance or 0)
+            return known.twin(is_guarded, arguments)
         except Exception as error:
             pass_on(error)
             self._cannot(function, error)

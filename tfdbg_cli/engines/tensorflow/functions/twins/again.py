@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tensorflow.core.framework import function_pb2
@@ -21,6 +22,7 @@ from tfdbg_cli.engines.tensorflow.functions.effects import (
     touches_state,
 )
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import add_stand_in
+from tfdbg_cli.engines.tensorflow.functions.twins.optimized import Place, unread_edges
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
@@ -56,7 +58,11 @@ class _Pure(NamedTuple):
 
 
 def make_again(
-    body: FunctionBody, find: Callable[[str], Any], room: int, by_xla: bool = False
+    body: FunctionBody,
+    find: Callable[[str], Any],
+    room: int,
+    by_xla: bool = False,
+    unread: Mapping[Place, bool] = MappingProxyType({}),
 ) -> Twin:
     """A function of its arguments and of what its stateful nodes gave, in their order.
 
@@ -68,6 +74,7 @@ def make_again(
         room: how many bytes the iterations of a loop may take.
         by_xla: XLA compiles what it compiles of the function; it gives nothing in loops and
             branches then.
+        unread: nodes whose outputs aren't given, so that the optimizer makes the same of the rest.
     """
     maker = _Maker(by_xla)
     pure = maker.make(body)
@@ -79,7 +86,16 @@ def make_again(
     repeated = read_body(pure.name, find_made, bodies)
     for name, original in maker.originals.items():
         bodies[name].live = original.live
-    twin = make_twin(repeated, find_made, lambda node: True, room=room)
+    edges = unread_edges(
+        repeated,
+        {
+            (name, node): is_there
+            for name, original in maker.originals.items()
+            for (at, node), is_there in unread.items()
+            if at == original.name
+        },
+    )
+    twin = make_twin(repeated, find_made, lambda node: True, room=room, unread=edges)
     _restore(repeated, maker.originals, set())
     return twin._replace(definitions=[*maker.made.values(), *twin.definitions])
 

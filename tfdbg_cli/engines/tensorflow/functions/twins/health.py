@@ -6,7 +6,7 @@ at the elements finds that out.) Sums are made of as few tensors as possible.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Container, Hashable, Iterator, Sequence
 from typing import Any
 
 from tensorflow.core.framework import types_pb2
@@ -29,14 +29,26 @@ def zeros(definition: Any, size: int) -> str:
     return add_zero(definition, types_pb2.DT_FLOAT, size or 1)
 
 
-def to_check(body: FunctionBody, has_arguments: bool) -> Iterator[tuple[str, int]]:
+def to_check(
+    body: FunctionBody, has_arguments: bool, unread: Collection[Hashable] = ()
+) -> Iterator[tuple[str, int]]:
     """The tensors of a body in which all that is bad shows: reference and type.
 
     Args:
         body: of a function.
         has_arguments: whether its arguments count.
+        unread: node and slot of the tensors that can't be looked at.
     """
-    search = Search(FACTS)
+    # What else an op gives, and nobody takes, may be nothing at all, whatever shape it is said to
+    # have: FusedBatchNormGradV3 has two such outputs.
+    taken = {*body.returns, *(each for node in body.nodes for each in node.inputs)}
+    spare = {
+        edge
+        for node in body.nodes
+        for edge in ((node.name, slot) for slot in range(len(node.outputs)))
+        if len(node.outputs) > 1 and edge not in taken
+    }
+    search = Search(FACTS, hidden={*unread, *spare})
     for node, op in ops_of(body):
         for slot in search.check(op):
             yield node.outputs[slot].reference, node.outputs[slot].dtype

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from tfdbg_cli.dumps.dump import Redo
 from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, FunctionBody
 from tfdbg_cli.engines.tensorflow.functions.twins.health import Health
+from tfdbg_cli.engines.tensorflow.shared.redo import redo_of
 
 __all__ = ["PASSING", "Layout", "LayoutItem", "Part"]
 
@@ -40,6 +44,8 @@ class Layout:
         items: its nodes, in order.
         dtypes: of the added results.
         sizes: the numbers of those that say how many bytes the lists of a loop hold.
+        unread: node and slot of the tensors that aren't among the results, as the optimizer makes
+            something else of them; whether it has them all the same.
     """
 
     def __init__(self, body: FunctionBody) -> None:
@@ -47,6 +53,12 @@ class Layout:
         self.items: list[LayoutItem] = []
         self.dtypes: list[int] = []
         self.sizes: list[int] = []
+        self.unread: Mapping[tuple[str, int], bool] = {}
+
+    @functools.cached_property
+    def redo(self) -> Redo:
+        """Computes a node again."""
+        return redo_of({node.name: node.definition for node in self.body.nodes}.get)
 
 
 class Part(NamedTuple):

@@ -32,6 +32,7 @@ FACTS = table(
     {
         # What is last isn't added to anything.
         "Cumsum": Fact(spreads=FIRST, when=lambda op: not op.attributes["exclusive"].b),
+        "FusedBatchNormV3": Fact(spreads=FIRST, into=FIRST),
         "LeakyRelu": Fact(lambda op: is_real(op) and abs(op.attributes["alpha"].f) <= 1),
     },
     moved="ConcatV2 Identity Neg Pack PreventGradient Snapshot StopGradient",
@@ -50,7 +51,7 @@ FACTS = table(
         Add AddN AddV2 BatchMatMulV2 BiasAdd L2Loss Log MatMul Mean Mul Prod Sqrt Square
         SquaredDifference Sub Sum
     """,
-    spread_first="FusedBatchNormV3 RealDiv",
+    spread_first="RealDiv",
 )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tensorflow.core.framework import function_pb2, types_pb2
@@ -32,7 +33,6 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.loops import (
 )
 from tfdbg_cli.engines.tensorflow.functions.twins.conditions import LoopTest
 from tfdbg_cli.engines.tensorflow.functions.twins.guards import READING, Read, guard
-from tfdbg_cli.engines.tensorflow.functions.twins.halves import copy_halves
 from tfdbg_cli.engines.tensorflow.functions.twins.health import Health, to_check, zeros
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem, Part
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
@@ -41,6 +41,7 @@ from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
     add_numbers,
     add_zero,
 )
+from tfdbg_cli.engines.tensorflow.functions.twins.optimized import Unread
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM, NUMBERS, Window
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
@@ -81,6 +82,7 @@ def make_twin(
     has_health: bool = True,
     room: int = DEFAULT_ROOM,
     is_guarded: bool = False,
+    unread: Unread = MappingProxyType({}),
 ) -> Twin:
     """The twin of a function.
 
@@ -91,8 +93,9 @@ def make_twin(
         has_health: whether health is.
         room: how many bytes the iterations of a loop may take.
         is_guarded: what variables held is returned only if something is bad (`guards`).
+        unread: the tensors that are neither returned nor looked at (`optimized`).
     """
-    builder = _Builder(find, wants, has_health, room, is_guarded)
+    builder = _Builder(find, wants, has_health, room, is_guarded, unread)
     name, layout, _ = builder.make(body)
     added = len(layout.dtypes) + has_health
     guarded = range(len(layout.dtypes)) if is_guarded else ()
@@ -109,9 +112,10 @@ class _Builder:
         has_health: bool,
         room: int,
         is_guarded: bool,
+        unread: Unread,
     ) -> None:
         self._find, self._wants, self._has_health, self._room = find, wants, has_health, room
-        self._is_guarded = is_guarded
+        self._is_guarded, self._unread = is_guarded, unread
         self.definitions: list[Any] = []
         self._made: dict[str, tuple[str, Layout, int]] = {}
         self._open: set[str] = set()
@@ -151,19 +155,21 @@ class _Builder:
         part = Part(definition, Layout(body), [], Health(definition))
         nodes = {node.name: node for node in definition.node_def}
         reads: list[Read] = []
-        copies = {} if self._compiled else copy_halves(definition, body)
-        for reference, kind in to_check(body, len(self._open) == 1) if self._has_health else ():
-            part.health.watch(copies.get(reference, reference), kind)
+        unread = part.layout.unread = self._unread.get(body.name, {})
+        checked = to_check(body, len(self._open) == 1, unread) if self._has_health else ()
+        for reference, kind in checked:
+            part.health.watch(reference, kind)
         for node in body.nodes:
             places: dict[int, int] = {}
             is_kept = node.name in body.live and self._wants(node)
             if is_kept and node.op != "Const" and node.op not in PASSING:
                 for slot, output in enumerate(node.outputs):
-                    if holdable(dtypes.as_dtype(output.dtype)):
+                    is_read = (node.name, slot) not in unread
+                    if is_read and holdable(dtypes.as_dtype(output.dtype)):
                         places[slot] = len(part.references)
                         if node.op == READING:
                             reads.append(Read(node.name, places[slot]))
-                        part.references.append(copies.get(output.reference, output.reference))
+                        part.references.append(output.reference)
                         part.layout.dtypes.append(output.dtype)
             first, inner = len(part.references), {}
             called = node.inner.values() if node.name in body.live else ()

@@ -109,6 +109,7 @@ class Window:
     def _size(self, tensors: Sequence[tuple[str, int]], sizes: frozenset[int]) -> str:
         """How many bytes an iteration takes."""
         definition, parts, counted, each = self._definition, [], [], []
+        tensors = self._behind(tensors)
         for at, (reference, kind) in enumerate(tensors):
             if at in sizes:
                 parts.append(reference)
@@ -126,6 +127,21 @@ class Window:
         if len(parts) > 1:
             return self._sum(self._packed(parts, _FLOAT))
         return parts[0] if parts else self._number(0)
+
+    def _behind(self, tensors: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+        """The same tensors, where the optimizer doesn't know their shapes.
+
+        A size that it knows it would put in as a constant that waits for the tensor's op, and an
+        op that somebody waits for isn't fused with others.
+        """
+        kinds = [kind for _, kind in tensors]
+        held = add_node(self._definition, "OptionalFromValue", [each for each, _ in tensors])
+        held.attr["Toutput_types"].list.type.extend(kinds)
+        made = add_node(self._definition, "OptionalGetValue", [f"{held.name}:optional:0"])
+        made.attr["output_types"].list.type.extend(kinds)
+        for _ in kinds:
+            made.attr["output_shapes"].list.shape.add(unknown_rank=True)
+        return [(f"{made.name}:components:{at}", kind) for at, kind in enumerate(kinds)]
 
     def _packed(self, parts: Sequence[str], kind: int) -> str:
         made = add_node(self._definition, "Pack", list(parts))
