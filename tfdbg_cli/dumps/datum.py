@@ -44,18 +44,20 @@ class InconvertibleTensorProto(metaclass=_Inconvertible):
     Attributes:
         initialized: ``False`` for a variable that was read before it had a value.
         description: what is known of it, as text.
+        dtype: of its elements, which nobody could read; empty: it has none.
     """
 
-    def __init__(self, description: object = "", initialized: bool = True) -> None:
+    def __init__(self, description: object = "", initialized: bool = True, dtype: str = "") -> None:
         self.description = description
         self.initialized = initialized
+        self.dtype = dtype
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return getattr(sys.modules.get(_THEIRS), "InconvertibleTensorProto", type(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.description, self.initialized)
+        return type(self), (self.description, self.initialized, self.dtype)
 
     def __str__(self) -> str:
         return str(self.description) if self.initialized else "Uninitialized tensor"
@@ -170,7 +172,8 @@ class Datum:
             self._shape = tuple(value.shape)
             self._nbytes = _bytes_of(value)
         else:
-            self._dtype, self._shape, self._nbytes = self._dtype or "", self._shape, 0
+            self._dtype = self._dtype or getattr(value, "dtype", "")
+            self._nbytes = 0
 
     @property
     def dtype(self) -> str:

@@ -129,18 +129,22 @@ class RedoneValue(HeldValue):
         return constant_op.constant(self.load())
 
     def load(self) -> Any:
-        if not self._made:
-            if self._redo is None:
-                return InconvertibleTensorProto(_UNREAD)
-            given = [each.load() for each in self._inputs]
-            for each in given:
-                if isinstance(each, InconvertibleTensorProto):
-                    return each
-            try:
-                self._made.extend(self._redo(self._node.name, given, ()) or ())
-            except CannotRedo as error:
-                return InconvertibleTensorProto(f"not read in the run: {error}")
-        return self._made[self._slot]
+        why = "" if self._made else self._compute()
+        return InconvertibleTensorProto(why, dtype=self.dtype) if why else self._made[self._slot]
+
+    def _compute(self) -> str:
+        """Compute all outputs; returns why that can't be."""
+        if self._redo is None:
+            return _UNREAD
+        given = [each.load() for each in self._inputs]
+        for each in given:
+            if isinstance(each, InconvertibleTensorProto):
+                return str(each)
+        try:
+            self._made.extend(self._redo(self._node.name, given, ()) or ())
+        except CannotRedo as error:
+            return f"not read in the run: {error}"
+        return ""
 
 
 class BodyTensor(NamedTuple):

@@ -122,18 +122,29 @@ class OptimizedGraph:
         given = {item for steps in own.values() for _, items in steps for item in items}
         for names in (gone, others, own, {each.partition(":")[0] for each in given}):
             found = {
-                places[name]: names is not gone
+                places[name]: names is not gone and not self._has_other(name, twin)
                 for name in names
                 if name in places and name in twin.read
             }
             if found:
-                edges = {(at, each) for at, each in found} if names is others else set()
-                return found, {
-                    (inside.name, node.name)
+                readers = [
+                    ((inside.name, node.name), {(inside.name, each) for each, _ in node.inputs})
                     for _, inside, node in nodes
-                    if any((inside.name, source) in edges for source, _ in node.inputs)
-                }
+                ]
+                # Of several ops that are made one, the last is there if nobody reads the others.
+                taken = {each for place, given in readers if place in found for each in given}
+                found = {place: found[place] for place in found if place in taken} or found
+                instead = {place for place, given in readers if not given.isdisjoint(found)}
+                return found, instead if names is others else set()
         return {}, set()
+
+    def _has_other(self, name: str, twin: OptimizedGraph) -> bool:
+        """Whether it computes something else in a node's place, of the same: ``Rsqrt``, say."""
+        mine, theirs = self._steps.get(name, set()), twin._steps.get(name, set())
+        ops, inputs = zip(*mine, strict=True) if mine else ((), ())
+        return {*inputs} == {given for _, given in theirs} and not any(
+            op in ops for op, _ in theirs
+        )
 
     def _nodes(
         self, body: FunctionBody, before: str = ""
