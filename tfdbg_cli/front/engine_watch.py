@@ -167,7 +167,9 @@ class EngineWatch:
             if self._unseen.told:
                 pass  # it was said at the first call
             elif self._seen:
-                seen = (each for each in all_traits() if each.name in self._seen and each.runs)
+                # One framework may import another: what the program itself uses isn't known then.
+                alone = self._seen if len(self._seen) == 1 else ()
+                seen = (each for each in all_traits() if each.name in alone and each.runs)
                 known = "".join(f" ({each.title}: a run is {each.runs})" for each in seen)
                 yield f"the program ended without a run to stop at{only}{known}. {_BLOCK}"
             else:
