@@ -170,7 +170,7 @@ class Rights:
             if not words:
                 continue
             name = words[0].text
-            found = registry.named(name)
+            found = list(registry.named(name))
             if (
                 not found and NEEDS.get(name) is not _looks
             ):  # an alias of the user's, an event of the history, a key of a screen

@@ -238,15 +238,11 @@ class CommandRegistry:
         """All, in the order of the help."""
         return [command for shelf in self._shelves for command in _taken_from(*shelf)]
 
-    def named(self, name: str) -> list[Command]:
+    def named(self, name: str) -> Iterator[Command]:
         """The commands of a name or alias: two may share one at different stops, as ``ps`` do."""
-        return [
-            command
-            for names, content in self._shelves
-            if name in names
-            for command in _taken_from(names, content)
-            if name in command.names
-        ]
+        for names, content in self._shelves:
+            if name in names:
+                yield from (c for c in _taken_from(names, content) if name in c.names)
 
     def available(self, mode: str) -> list[Command]:
         """The commands of a stop."""
@@ -284,8 +280,12 @@ class CommandRegistry:
 
     def lookup(self, name: str, mode: str) -> Command | None:
         """A command by name or alias: the one of this stop, else one of another, else ``None``."""
-        all_of = self.named(name)
-        return next((c for c in all_of if mode in c.modes), all_of[0] if all_of else None)
+        first = None
+        for command in self.named(name):
+            if mode in command.modes:
+                return command  # those behind it need not be imported
+            first = first or command
+        return first
 
 
 _WHERE = {
