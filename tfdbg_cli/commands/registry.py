@@ -324,9 +324,10 @@ def _taken_from(names: Collection[str], content: Command | str) -> Iterator[Comm
 
 def _installed(point: EntryPoint) -> Command:
     try:
-        return point.load()  # type: ignore[no-any-return]
+        command: Command = point.load()
     except Exception as error:
         return _missing(point.name, one_line(error))
+    return command
 
 
 def _missing(name: str, why: str) -> Command:

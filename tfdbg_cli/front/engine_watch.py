@@ -91,9 +91,7 @@ class EngineWatch:
 
     def _wrapper(self, name: str, session: Any) -> Any:
         try:
-            with collector_paused():
-                from tfdbg_cli.sessions.wrappers.hosts import host_of
-            return host_of(self.debugger, session)
+            return _host_of()(self.debugger, session)
         except Exception as error:  # what it needs is imported now
             self._tell_unusable(name, error)
             return None
@@ -207,3 +205,11 @@ class EngineWatch:
 
 def _unusable(name: str, reason: str) -> str:
     return f"the {name} engine can't be used, its runs go undebugged: {reason}"
+
+
+@functools.cache  # each run asks
+def _host_of() -> Callable[[Debugger, Any], Any]:
+    """What directs runs is imported when the first engine asks for it."""
+    with collector_paused():
+        from tfdbg_cli.sessions.wrappers.hosts import host_of
+    return host_of
