@@ -44,20 +44,23 @@ class InconvertibleTensorProto(metaclass=_Inconvertible):
     Attributes:
         initialized: ``False`` for a variable that was read before it had a value.
         description: what is known of it, as text.
-        dtype: of its elements, which nobody could read; empty: it has none.
+        dtype_name: of its elements, which nobody could read; empty: it has none. A text, and so
+            not called ``dtype``: what has that is taken for an array.
     """
 
-    def __init__(self, description: object = "", initialized: bool = True, dtype: str = "") -> None:
+    def __init__(
+        self, description: object = "", initialized: bool = True, dtype_name: str = ""
+    ) -> None:
         self.description = description
         self.initialized = initialized
-        self.dtype = dtype
+        self.dtype_name = dtype_name
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return getattr(sys.modules.get(_THEIRS), "InconvertibleTensorProto", type(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.description, self.initialized, self.dtype)
+        return type(self), (self.description, self.initialized, self.dtype_name)
 
     def __str__(self) -> str:
         return str(self.description) if self.initialized else "Uninitialized tensor"
@@ -172,7 +175,7 @@ class Datum:
             self._shape = tuple(value.shape)
             self._nbytes = _bytes_of(value)
         else:
-            self._dtype = self._dtype or getattr(value, "dtype", "")
+            self._dtype = self._dtype or getattr(value, "dtype_name", "")
             self._nbytes = 0
 
     @property

@@ -130,7 +130,9 @@ class RedoneValue(HeldValue):
 
     def load(self) -> Any:
         why = "" if self._made else self._compute()
-        return InconvertibleTensorProto(why, dtype=self.dtype) if why else self._made[self._slot]
+        return (
+            InconvertibleTensorProto(why, dtype_name=self.dtype) if why else self._made[self._slot]
+        )
 
     def _compute(self) -> str:
         """Compute all outputs; returns why that can't be."""
