@@ -82,6 +82,7 @@ class Datum:
             the Dump.
         is_view: it shares the elements of another tensor of the dump; lists leave it out unless
             asked, and filters don't look at it.
+        is_computed: the run didn't keep it: it is computed when somebody looks.
     """
 
     __slots__ = (
@@ -93,6 +94,7 @@ class Datum:
         "debug_op",
         "device_name",
         "execution",
+        "is_computed",
         "is_view",
         "node_name",
         "output_slot",
@@ -112,6 +114,7 @@ class Datum:
         shape: tuple[int, ...] | None = None,
         nbytes: int | None = None,
         is_view: bool = False,
+        is_computed: bool = False,
         note: str | Callable[[], str] = "",
     ) -> None:
         self.node_name = node_name
@@ -121,6 +124,7 @@ class Datum:
         self.device_name = device_name
         self.execution = 0
         self.is_view = is_view
+        self.is_computed = is_computed
         self._load = load
         self._dtype = dtype
         self._shape = shape

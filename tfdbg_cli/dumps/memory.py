@@ -98,7 +98,7 @@ class MemoryDump(Dump):
     def arrays(self) -> Iterator[tuple[str, Any]]:
         """The names and values of the tensors that have memory of their own, and are there."""
         for each in self.data():
-            if not each.is_view:
+            if not (each.is_view or each.is_computed):
                 with contextlib.suppress(DumpError):
                     yield each.tensor_name, each.get_tensor()
 

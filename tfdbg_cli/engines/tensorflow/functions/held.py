@@ -10,18 +10,16 @@ from tensorflow.python.framework import constant_op, dtypes, tensor_util
 from tensorflow.python.ops import gen_list_ops
 
 from tfdbg_cli.dumps.datum import InconvertibleTensorProto
-from tfdbg_cli.dumps.dump import CannotRedo, Redo
-from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, Kind
+from tfdbg_cli.engines.tensorflow.functions.definitions import Kind
 from tfdbg_cli.engines.tensorflow.functions.inlined import Path, argument_key
-from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem
+from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout, LayoutItem
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import NUMBERS, IterationWindow
 from tfdbg_cli.engines.tensorflow.shared.inlined_bodies import ARGUMENT
+from tfdbg_cli.engines.tensorflow.shared.optimized import PASSING
+from tfdbg_cli.engines.tensorflow.shared.redo import RedoneNode
 from tfdbg_cli.engines.tensorflow.shared.values import base_dtype_name, holdable, plain
 
 __all__ = ["BodyTensor", "ConstantValue", "HeldItem", "HeldTensor", "HeldValue", "values_of"]
-
-
-_UNREAD = "not read: whoever reads it keeps TensorFlow from fusing it as it does"
 
 
 class HeldValue:
@@ -99,54 +97,24 @@ class ConstantValue(HeldValue):
 
 
 class RedoneValue(HeldValue):
-    """What the run had no tensor for: the optimizer has made something else of the node.
-
-    It is computed of the node's inputs when somebody looks.
+    """An output of a node that the run had no tensors for.
 
     Args:
-        node: it.
+        node: computes it.
         slot: which output.
-        inputs: of the node.
-        redo: computes nodes; ``None``: the run had the tensor, with what values nobody knows.
-        made: the outputs, once they were computed; shared by them.
+        dtype: the name of its element type.
     """
 
-    __slots__ = ("_inputs", "_made", "_node", "_redo", "_slot", "dtype")
+    __slots__ = ("_node", "_slot", "dtype")
 
-    def __init__(
-        self,
-        node: BodyNode,
-        slot: int,
-        inputs: Sequence[HeldValue],
-        redo: Redo | None,
-        made: list[Any],
-    ) -> None:
-        self._node, self._slot, self._inputs = node, slot, inputs
-        self._redo, self._made = redo, made
-        self.dtype = base_dtype_name(dtypes.as_dtype(node.outputs[slot].dtype))
+    def __init__(self, node: RedoneNode, slot: int, dtype: str) -> None:
+        self._node, self._slot, self.dtype = node, slot, dtype
 
     def tensor(self) -> Any:
         return constant_op.constant(self.load())
 
     def load(self) -> Any:
-        why = "" if self._made else self._compute()
-        return (
-            InconvertibleTensorProto(why, dtype_name=self.dtype) if why else self._made[self._slot]
-        )
-
-    def _compute(self) -> str:
-        """Compute all outputs; returns why that can't be."""
-        if self._redo is None:
-            return _UNREAD
-        given = [each.load() for each in self._inputs]
-        for each in given:
-            if isinstance(each, InconvertibleTensorProto):
-                return str(each)
-        try:
-            self._made.extend(self._redo(self._node.name, given, ()) or ())
-        except CannotRedo as error:
-            return f"not read in the run: {error}"
-        return ""
+        return self._node.output(self._slot, self.dtype)
 
 
 class BodyTensor(NamedTuple):
@@ -231,14 +199,14 @@ def _body(
 
 def _redone(item: LayoutItem, layout: Layout, values: _Values) -> Iterator[tuple[int, HeldValue]]:
     """The outputs of a node that weren't returned, if its inputs were."""
-    node, made = item.node, list[Any]()
+    node = item.node
     if item.inner or node.op in PASSING or not all(each in values for each in node.inputs):
         return
-    inputs = [values[each] for each in node.inputs]
+    made = RedoneNode(node.name, [values[each].load for each in node.inputs], layout.redo)
     for slot, output in enumerate(node.outputs):
-        is_there = layout.unread.get((node.name, slot))
-        if is_there is not None and holdable(dtypes.as_dtype(output.dtype)):
-            yield slot, RedoneValue(node, slot, inputs, None if is_there else layout.redo, made)
+        dtype = dtypes.as_dtype(output.dtype)
+        if (node.name, slot) in layout.unread and holdable(dtype):
+            yield slot, RedoneValue(made, slot, base_dtype_name(dtype))
 
 
 def _inside(

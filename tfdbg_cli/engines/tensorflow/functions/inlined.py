@@ -11,11 +11,12 @@ from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, FunctionBody, Kind
-from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem
+from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout, LayoutItem
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import operations_of
 from tfdbg_cli.engines.tensorflow.shared.graph import attributes_of
 from tfdbg_cli.engines.tensorflow.shared.inlined_bodies import ARGUMENT
+from tfdbg_cli.engines.tensorflow.shared.optimized import PASSING
 from tfdbg_cli.engines.tensorflow.shared.private import function_of
 from tfdbg_cli.engines.tensorflow.shared.stacks import frames_of
 

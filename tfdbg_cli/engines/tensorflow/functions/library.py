@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from tensorflow.python.eager import context
@@ -22,15 +23,16 @@ from tfdbg_cli.engines.tensorflow.functions.twins.again import make_again, make_
 from tfdbg_cli.engines.tensorflow.functions.twins.guards import READING
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout
 from tfdbg_cli.engines.tensorflow.functions.twins.optimized import (
-    OptimizedGraph,
     Place,
-    Unread,
+    graph_of_function,
+    nodes_of,
     refused,
-    settled,
+    unread_edges,
 )
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing, quietly
+from tfdbg_cli.engines.tensorflow.shared.optimized import OptimizedGraph, settled
 
 __all__ = ["KnownFunction", "Library", "find_function", "lent"]
 
@@ -85,7 +87,7 @@ class KnownFunction:
         self._room = room
         self._twins: dict[bool, Twin] = {}
         self._plain: OptimizedGraph | None = None
-        self._unread: dict[Place, bool] = {}
+        self._unread: Collection[Place] = ()
         self._again: dict[bool, Twin] = {}
 
     def twin(self, is_guarded: bool = False, arguments: Sequence[Any] | None = None) -> Twin:
@@ -98,14 +100,14 @@ class KnownFunction:
         if is_guarded not in self._twins:
             wants = _everything if self.holds else _stateful
 
-            def make(unread: Unread) -> Twin:
+            def make(places: Collection[Place]) -> Twin:
                 return make_twin(
                     self.body,
                     find_function,
                     wants,
                     room=self._room(),
                     is_guarded=is_guarded,
-                    unread=unread,
+                    unread=unread_edges(self.body, places),
                 )
 
             def look(twin: Twin) -> OptimizedGraph | None:
@@ -114,7 +116,8 @@ class KnownFunction:
 
             if arguments is not None and self._plain is None and not self.body.is_compiled:
                 self._plain = _graph_of(self.body.name, arguments)
-            twin, self._unread = settled(make, look, self.body, self._plain)
+            nodes = functools.partial(nodes_of, self.body)
+            twin, self._unread = settled(make, look, nodes, self._plain)
             _add(twin)
             self._twins[is_guarded] = twin
         return self._twins[is_guarded]
@@ -219,7 +222,7 @@ def _graph_of(name: str, arguments: Sequence[Any]) -> OptimizedGraph | None:
             graphs = optimized_graphs(definition.signature.name, [*arguments, wrong], count)
     finally:
         runtime.remove_function(definition.signature.name)
-    return OptimizedGraph(graphs) if graphs else None
+    return graph_of_function(graphs) if graphs else None
 
 
 def _add(twin: Twin) -> None:

@@ -16,7 +16,7 @@ from tensorflow.python.client import session as tf_session
 
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
-from tfdbg_cli.dumps.dump import RunError
+from tfdbg_cli.dumps.dump import Redo, RunError
 from tfdbg_cli.dumps.graph import Graph
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import CannotStep, Capture, RunCall, SessionAdapter, Watch
@@ -25,6 +25,7 @@ from tfdbg_cli.engines.tensorflow.sessions import errors, install, recovery
 from tfdbg_cli.engines.tensorflow.sessions.callables import Callables
 from tfdbg_cli.engines.tensorflow.sessions.capture import room
 from tfdbg_cli.engines.tensorflow.sessions.capture.assembly import Assembly
+from tfdbg_cli.engines.tensorflow.sessions.capture.fused import keeping_fused
 from tfdbg_cli.engines.tensorflow.sessions.capture.plan import (
     CapturePlan,
     PlanCache,
@@ -281,7 +282,8 @@ class TensorFlowAdapter(SessionAdapter):
     ) -> Capture:
         """Let the runtime's debug operations watch everything, as the original does."""
         assembly = self.assembly(plan)
-        tensors = [(entry.node, entry.slot) for entry in plan.entries] + plan.watched
+        listed = [(entry.node, entry.slot) for entry in plan.entries if not entry.is_hidden]
+        tensors = listed + plan.watched
         filtered = watch.node_name or watch.op_type or watch.tensor_dtype
         everything = tensors[0][0] if tensors and not filtered else None
         with ExitStack() as stack:
@@ -394,9 +396,11 @@ class TensorFlowAdapter(SessionAdapter):
 
     def assembly(self, plan: CapturePlan) -> Assembly:
         """What makes the dump of a run that begins now."""
-        made = Assembly(self._graph_view(), plan, self._device_name(), self._real)
-        made.redo = redo_of(self._definition)
-        return made
+        return Assembly(self._graph_view(), plan, self._device_name(), self._real, self._redo)
+
+    @functools.cached_property
+    def _redo(self) -> Redo:
+        return redo_of(self._definition)
 
     @functools.cached_property
     def _plans(self) -> PlanCache:
@@ -450,13 +454,13 @@ class TensorFlowAdapter(SessionAdapter):
             functions = self._graph_view().functions
             inner = functions.names(plan.functional.values())
             plan.everything = (
-                not plan.unwatched
+                not plan.leaving(()).unwatched
                 and not _may_skip_a_loop(functions, plan.functional.values())
                 and all_watchable(chain((op.name for op in plan.ops), inner))
             )
             if plan.returned and not plan.everything:
                 plan = make_plan(graph, request, watch, reads_ahead=reads)
-        return plan
+        return plan.leaving(()) if self.session.sess_str else keeping_fused(self._real, plan)
 
     def _watches(self, plan: CapturePlan, options: Any) -> bool:
         """Whether the runtime's debug operations are needed and can be used."""

@@ -11,10 +11,11 @@ from tensorflow.core.framework import graph_pb2, types_pb2
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.framework import op_def_library, op_def_registry
 
+from tfdbg_cli.dumps.datum import InconvertibleTensorProto
 from tfdbg_cli.dumps.dump import CannotRedo, Redo
 from tfdbg_cli.engines.tensorflow.shared import guard
 
-__all__ = ["redo_of"]
+__all__ = ["RedoneNode", "redo_of"]
 
 _FLOATS = (types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_FLOAT)
 _HANDLES = (types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT)
@@ -45,6 +46,42 @@ def redo_of(find: Callable[[str], Any]) -> Redo:
         return made[0].compute(definition, given, is_wide)
 
     return redo
+
+
+class RedoneNode:
+    """What the run had no tensors for: the optimizer has made something else of the node.
+
+    Its outputs are computed of its inputs when somebody looks.
+
+    Args:
+        node: its name.
+        inputs: give the values of what it is given, as a dump keeps them; ``None``: that isn't
+            known.
+        redo: computes nodes.
+    """
+
+    def __init__(self, node: str, inputs: Sequence[Callable[[], Any] | None], redo: Redo) -> None:
+        self._node, self._inputs, self._redo = node, inputs, redo
+        self._made: list[Any] = []
+
+    def output(self, slot: int, dtype_name: str) -> Any:
+        """One of its outputs, as a dump keeps it."""
+        why = "" if self._made else self._compute()
+        return InconvertibleTensorProto(why, dtype_name=dtype_name) if why else self._made[slot]
+
+    def _compute(self) -> str:
+        """Compute all outputs; returns why that can't be."""
+        given = []
+        for each in self._inputs:
+            value = each() if each is not None else None
+            if value is None or isinstance(value, InconvertibleTensorProto):
+                return str(value or "not read in the run: its inputs aren't known")
+            given.append(value)
+        try:
+            self._made.extend(self._redo(self._node, given, ()) or ())
+        except CannotRedo as error:
+            return f"not read in the run: {error}"
+        return "" if self._made else "not read in the run"
 
 
 class _RedoGraph:

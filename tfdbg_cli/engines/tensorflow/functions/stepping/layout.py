@@ -15,8 +15,9 @@ from tfdbg_cli.engines.tensorflow.functions.effects import (
     is_variable_op,
 )
 from tfdbg_cli.engines.tensorflow.functions.inlined import InlinedNames, Path, through
-from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem
+from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout, LayoutItem
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing
+from tfdbg_cli.engines.tensorflow.shared.optimized import PASSING
 from tfdbg_cli.stepping.stepper import Step
 
 __all__ = ["CallLayout", "Source", "Unit"]

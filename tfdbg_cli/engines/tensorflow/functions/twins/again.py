@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from tensorflow.core.framework import function_pb2
@@ -62,7 +61,7 @@ def make_again(
     find: Callable[[str], Any],
     room: int,
     by_xla: bool = False,
-    unread: Mapping[Place, bool] = MappingProxyType({}),
+    unread: Collection[Place] = (),
 ) -> Twin:
     """A function of its arguments and of what its stateful nodes gave, in their order.
 
@@ -89,9 +88,9 @@ def make_again(
     edges = unread_edges(
         repeated,
         {
-            (name, node): is_there
+            (name, node)
             for name, original in maker.originals.items()
-            for (at, node), is_there in unread.items()
+            for at, node in unread
             if at == original.name
         },
     )

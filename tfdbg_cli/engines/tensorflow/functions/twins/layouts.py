@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from tfdbg_cli.dumps.dump import Redo
@@ -11,10 +11,7 @@ from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, Functio
 from tfdbg_cli.engines.tensorflow.functions.twins.health import Health
 from tfdbg_cli.engines.tensorflow.shared.redo import redo_of
 
-__all__ = ["PASSING", "Layout", "LayoutItem", "Part"]
-
-#: What hands on its input as it is.
-PASSING = frozenset({"Identity", "PreventGradient", "Snapshot", "StopGradient"})
+__all__ = ["Layout", "LayoutItem", "Part"]
 
 
 class LayoutItem(NamedTuple):
@@ -53,7 +50,7 @@ class Layout:
         self.items: list[LayoutItem] = []
         self.dtypes: list[int] = []
         self.sizes: list[int] = []
-        self.unread: Mapping[tuple[str, int], bool] = {}
+        self.unread: Collection[tuple[str, int]] = ()
 
     @functools.cached_property
     def redo(self) -> Redo:

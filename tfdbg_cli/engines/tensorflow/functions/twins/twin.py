@@ -34,7 +34,7 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.loops import (
 from tfdbg_cli.engines.tensorflow.functions.twins.conditions import LoopTest
 from tfdbg_cli.engines.tensorflow.functions.twins.guards import READING, Read, guard
 from tfdbg_cli.engines.tensorflow.functions.twins.health import Health, to_check, zeros
-from tfdbg_cli.engines.tensorflow.functions.twins.layouts import PASSING, Layout, LayoutItem, Part
+from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout, LayoutItem, Part
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
     add_constant,
     add_empty_list,
@@ -43,6 +43,7 @@ from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
 )
 from tfdbg_cli.engines.tensorflow.functions.twins.optimized import Unread
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM, NUMBERS, Window
+from tfdbg_cli.engines.tensorflow.shared.optimized import PASSING
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["Twin", "make_twin"]
@@ -155,7 +156,7 @@ class _Builder:
         part = Part(definition, Layout(body), [], Health(definition))
         nodes = {node.name: node for node in definition.node_def}
         reads: list[Read] = []
-        unread = part.layout.unread = self._unread.get(body.name, {})
+        unread = part.layout.unread = self._unread.get(body.name, ())
         checked = to_check(body, len(self._open) == 1, unread) if self._has_health else ()
         for reference, kind in checked:
             part.health.watch(reference, kind)

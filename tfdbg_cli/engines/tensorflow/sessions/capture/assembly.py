@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.common.errors import one_line
@@ -22,6 +23,7 @@ from tfdbg_cli.engines.tensorflow.sessions.capture.spool import SeenValue
 from tfdbg_cli.engines.tensorflow.sessions.traits import TRAITS
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
 from tfdbg_cli.engines.tensorflow.shared.graph import GraphView
+from tfdbg_cli.engines.tensorflow.shared.redo import RedoneNode
 from tfdbg_cli.engines.tensorflow.shared.values import (
     Constant,
     apart,
@@ -54,21 +56,17 @@ class Assembly:
         plan: what the run is to compute.
         device: the session's only device; empty: it has several.
         session: the session; what is known of the graphs that it ran lives as long as it does.
-
-    Attributes:
         redo: of the dump.
     """
 
-    redo: Redo | None = None
-
     def __init__(
-        self, view: GraphView, plan: CapturePlan, device: str, session: Any = None
+        self, view: GraphView, plan: CapturePlan, device: str, session: Any, redo: Redo
     ) -> None:
         self._view = view
         self.plan = plan
         self._start = time.time_ns() // 1000
         self._device = device
-        self._session = session
+        self._session, self._redo = session, redo
         self._ran: list[bytes] = []
         self._rewrites: Rewrites | None = None
         self._hidden: set[str] = set()
@@ -104,7 +102,7 @@ class Assembly:
             return self._data(entries, values or self._own(extra), watched)
 
         dump = MemoryDump(self._graph, run_info=RunInfo(engine=TRAITS.name), make=make)
-        dump.redo = self.redo
+        dump.redo = self._redo
         dump.absence = self._absence
         try:
             if seen and not everything:
@@ -144,7 +142,8 @@ class Assembly:
                 "too long for a file."
             )
         if plan.unwatched:
-            first, count = ", ".join(plan.unwatched[:3]), len(plan.unwatched)
+            first = ", ".join(node for node, _ in plan.unwatched[:3])
+            count = len(plan.unwatched)
             more = f" and {count - 3} more" if count > 3 else ""
             yield (
                 f"Not watched, for that would change the run: {first}{more} (a variable that is "
@@ -186,7 +185,7 @@ class Assembly:
     def _compare(self) -> Rewrites | None:
         """How the graph that ran differs; worked out once for each executor of a session."""
         plan = self.plan
-        known = _COMPARED.setdefault(self._session, {}) if self._session is not None else {}
+        known = _COMPARED.setdefault(self._session, {})
         if self._ran:
             known[plan.signature] = Rewrites(
                 self._ran,
@@ -222,13 +221,25 @@ class Assembly:
         watched: Sequence[tuple[float, SeenValue, str]],
     ) -> Iterator[Datum]:
         now, at = self._start, 0
+        known = dict[tuple[str, int], Callable[[], Any]]()
+        nodes = dict[str, RedoneNode]()
         for entry in entries:
             while at < len(watched) and watched[at][0] <= entry.position:
                 now = max(now + 1, watched[at][1].timestamp)
                 yield self._seen_datum(*watched[at][1:], now)
                 at += 1
             now += 1
-            yield self._fetched_datum(entry, values, now)
+            load = known[entry.node, entry.slot] = self._load(entry, values, known, nodes)
+            if entry.is_hidden:
+                continue
+            yield Datum(
+                entry.node,
+                entry.slot,
+                load,
+                timestamp=now,
+                device_name=self._device or entry.device,
+                is_computed=entry.is_unread,
+            )
         for _, seen, name in watched[at:]:
             now = max(now + 1, seen.timestamp)
             yield self._seen_datum(seen, name, now)
@@ -236,19 +247,32 @@ class Assembly:
     def _graph(self) -> Any:
         return self._view.graph(self._inner.values())
 
-    def _fetched_datum(self, entry: PlannedTensor, values: Sequence[Any], now: int) -> Datum:
-        load: Callable[[], Any]
+    def _load(
+        self,
+        entry: PlannedTensor,
+        values: Sequence[Any],
+        known: Mapping[tuple[str, int], Callable[[], Any]],
+        nodes: dict[str, RedoneNode],
+    ) -> Callable[[], Any]:
+        """What gives the value of a tensor.
+
+        Args:
+            entry: the tensor.
+            values: those that were fetched.
+            known: what gives the values of those before it.
+            nodes: the ones that are computed when somebody looks, by their names.
+        """
         if entry.constant is not None:
-            load = entry.constant
-        else:
+            return entry.constant
+        if not entry.is_unread:
             value = plain(values[entry.fetch])
-
-            def load() -> Any:
-                return value
-
-        return Datum(
-            entry.node, entry.slot, load, timestamp=now, device_name=self._device or entry.device
-        )
+            return lambda: value
+        op = self._view.operation(entry.node)
+        if entry.node not in nodes:
+            inputs = [known.get((each.op.name, each.value_index)) for each in op.inputs]
+            nodes[entry.node] = RedoneNode(entry.node, inputs, self._redo)
+        name = base_dtype_name(op.outputs[entry.slot].dtype)
+        return functools.partial(nodes[entry.node].output, entry.slot, name)
 
     def _seen_datum(self, seen: SeenValue, name: str, now: int) -> Datum:
         return Datum(

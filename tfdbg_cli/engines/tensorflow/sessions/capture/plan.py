@@ -6,7 +6,7 @@ import functools
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,6 +19,7 @@ from tfdbg_cli.engines.tensorflow.sessions.capture.prepared import PreparedFetch
 from tfdbg_cli.engines.tensorflow.sessions.capture.topology import Buffers, edge_of
 from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
+from tfdbg_cli.engines.tensorflow.shared.optimized import PASSING
 from tfdbg_cli.engines.tensorflow.shared.private import functions_of, is_reference
 from tfdbg_cli.engines.tensorflow.shared.values import Constant, base_dtype_name, holdable
 
@@ -31,8 +32,6 @@ _NEVER = frozenset({"GetSessionHandle", "GetSessionHandleV2", "VarHandleOp", "Va
 _ONE_OUTPUT = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 # The optimizer inlines these, unless somebody fetches what they return.
 _INLINED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-# They hand on their input as it is.
-_SAME = frozenset({"Identity", "PreventGradient", "StopGradient"})
 # Those that a session keeps.
 _VARIABLES = frozenset({"Variable", "VariableV2"})
 # A program has a handful of distinct runs; more come from graphs that grow with each.
@@ -53,6 +52,9 @@ class PlannedTensor(NamedTuple):
         copied: the program holds the fetched array too.
         constant: its value, where no run is needed to know it.
         device: what the graph asks for, mostly nothing.
+        is_unread: it isn't fetched, so that the optimizer makes the same of the rest: it is
+            computed when somebody looks.
+        is_hidden: it is there for those alone, and isn't listed.
     """
 
     node: str
@@ -62,6 +64,8 @@ class PlannedTensor(NamedTuple):
     copied: bool
     constant: Constant | None
     device: str
+    is_unread: bool = False
+    is_hidden: bool = False
 
 
 @dataclass
@@ -77,7 +81,7 @@ class CapturePlan:
             -> the variable.
         entries: the tensors whose values are fetched or known, in the order they are listed.
         watched: ``(node, slot)`` of the tensors that only a debug watch can see.
-        unwatched: the nodes that a watch would change the run by.
+        unwatched: ``(node, slot)`` of those that a watch would change the run by.
         places: node name -> position in the order, for the watched and the functional nodes.
         functional: the operations whose bodies need the wildcard watch, by name.
         matcher: the filters of the watch.
@@ -102,7 +106,7 @@ class CapturePlan:
     updates: dict[str, Any] = field(default_factory=dict)
     entries: list[PlannedTensor] = field(default_factory=list)
     watched: list[tuple[str, int]] = field(default_factory=list)
-    unwatched: list[str] = field(default_factory=list)
+    unwatched: list[tuple[str, int]] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     functional: dict[str, Any] = field(default_factory=dict)
     matcher: WatchMatcher = field(default_factory=lambda: WatchMatcher(Watch()))
@@ -169,7 +173,44 @@ class CapturePlan:
 
     def without(self, unwanted: Callable[[PlannedTensor], bool]) -> CapturePlan:
         """The same plan with fewer tensors to fetch."""
-        kept = [entry for entry in self.entries if entry.fetch < 0 or not unwanted(entry)]
+        return self._of([each for each in self.entries if each.fetch < 0 or not unwanted(each)])
+
+    def leaving(self, unread: Collection[str]) -> CapturePlan:
+        """The tensors that the watch wants, and what those of some nodes are to be computed of.
+
+        Args:
+            unread: the nodes; what was asked for of them is fetched all the same.
+        """
+        nodes, end = {*unread}, len(self.extra) - self.ahead
+        for op in self.ops:
+            if op.type in PASSING and op.inputs[0].op.name in nodes:
+                nodes.add(op.name)
+        kept, needed = list[PlannedTensor](), set[tuple[str, int]]()
+        for each in reversed(self.entries):
+            is_hidden = not self._wants(each.node, each.slot)
+            if is_hidden and (each.node, each.slot) not in needed:
+                continue
+            is_unread = each.node in nodes and 0 <= each.fetch < end and not each.copied
+            if is_unread:
+                inputs = self._by_name[each.node].inputs
+                needed.update((tensor.op.name, tensor.value_index) for tensor in inputs)
+            fetch = -1 if is_unread else each.fetch
+            kept.append(each._replace(fetch=fetch, is_unread=is_unread, is_hidden=is_hidden))
+        return replace(
+            self._of(kept[::-1]),
+            watched=[key for key in self.watched if self._wants(*key)],
+            unwatched=[key for key in self.unwatched if self._wants(*key)],
+        )
+
+    @functools.cached_property
+    def _by_name(self) -> dict[str, Any]:
+        return {op.name: op for op in (*(tensor.op for tensor in self.feeds), *self.ops)}
+
+    def _wants(self, node: str, slot: int) -> bool:
+        op = self._by_name[node]
+        return self.matcher.wants(node, op.type, op.outputs[slot].dtype.name)
+
+    def _of(self, kept: Sequence[PlannedTensor]) -> CapturePlan:
         used = sorted({entry.fetch for entry in kept if entry.fetch >= 0})
         places = {place: at for at, place in enumerate(used)}
         end = len(self.extra) - self.ahead
@@ -197,7 +238,8 @@ class CapturePlan:
                 )
             )
             watched = [key for key in self.watched if not unwanted(*key)]
-            self.spared = replace(fewer, watched=watched, debug_options={})
+            entries = [each for each in fewer.entries if not each.is_unread]
+            self.spared = replace(fewer, entries=entries, watched=watched, debug_options={})
         return self.spared
 
 
@@ -269,7 +311,7 @@ def make_plan(
     Args:
         graph: the session's ``tf.Graph``.
         request: the resolved fetches and feeds.
-        watch: which tensors are wanted.
+        watch: which tensors are wanted; the plan has all, until `CapturePlan.leaving` is asked.
         inline_calls: don't fetch what function calls return: the runtime inlines only calls that
             nobody fetches, and no watch sees into the others.
         reads_ahead: variables may be read before the run.
@@ -333,15 +375,11 @@ class _Planner:
         if self._plan.watched:
             self._place()
 
-    def _wanted(self, op: Any, tensor: Any) -> bool:
-        wants = self._plan.matcher.wants
-        return holdable(tensor.dtype) and wants(op.name, op.type, tensor.dtype.name)
-
     def _add_feeds(self) -> None:
         unreadable = {*map(edge_of, self._request.handles)}
         for tensor in self._request.feeds:
             op, slot = tensor.op, tensor.value_index
-            if (op, slot) not in unreadable and self._wanted(op, tensor):
+            if (op, slot) not in unreadable and holdable(tensor.dtype):
                 # Fetching a fed tensor runs nothing: it gives the fed value as an array.
                 self._fetch(op, slot, tensor, -1)
 
@@ -359,7 +397,7 @@ class _Planner:
         is_one = kind in _ONE_OUTPUT and not op.get_attr("is_training")
         for slot, tensor in enumerate(outputs):
             key = (op, slot)
-            if key in plan.fed or not self._wanted(op, tensor):
+            if key in plan.fed or not holdable(tensor.dtype):
                 continue
             if is_one and slot and key not in self._asked:
                 continue
@@ -383,14 +421,14 @@ class _Planner:
                 self._fetch(op, slot, tensor, position)
                 plan.updates[name] = self._buffers.last[op].outputs[0]
             elif key in self._buffers.late or self._alive.may_never_begin(op):
-                plan.unwatched.append(name)
+                plan.unwatched.append((name, slot))
             elif kind not in FUNCTIONAL and not (by_reference and _is_text(tensor.dtype)):
                 plan.watched.append((name, slot))
                 plan.places[name] = position
 
     def _share(self, op: Any, position: int) -> bool:
         """Let an operation that only hands on its input have the value of that, if it is known."""
-        if op.type not in _SAME:
+        if op.type not in PASSING:
             return False
         source = op.inputs[0]
         entry = self._known.get((source.op, source.value_index))
