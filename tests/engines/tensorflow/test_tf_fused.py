@@ -22,6 +22,7 @@ LAYERS = """
         lambda x: tf.nn.relu(x) + x,
         lambda x: x / tf.sqrt(tf.reduce_sum(x * x, -1, keepdims=True)),
         lambda x: x * x * tf.tanh(x) + tf.nn.softplus(x),
+        lambda x: x / (tf.sqrt(tf.abs(x)) + 0.0),
     )
 
     def program(seed, held=None):
@@ -41,7 +42,7 @@ LAYERS = """
             weights = number(*(shape if is_image else (size, size)))
             bias, scale = number(size), tf.abs(numbers.randn(size).astype("float32")) + 0.5
             add = chance.choice(("bias", "add", "none", "bias", "normalize"))
-            around = chance.choice(("", "", "rest", "call", "branch", "loop"))
+            around = chance.choice(("", "", "rest", "call", "branch", "loop", "steps"))
             layers.append((act, weights, bias, scale, add, around))
 
         def once(x, act, weights, bias, scale, add, around):
@@ -63,8 +64,12 @@ LAYERS = """
                 x = tf.nn.batch_normalization(x, bias, scale, bias, scale, 1e-3)
             return act(x)
 
-        def looped(x, layer):
+        times = tf.Variable(0.0) if held is None else None
+
+        def looped(x, layer, steps):
             def body(at, x):
+                if steps and times is not None:
+                    times.assign_add(1.0)  # so that the values in the loop are held
                 return at + 1, tf.ensure_shape(once(x, *layer), x.shape)
 
             return tf.while_loop(lambda at, _: at < 2, body, (0, x))[1]
@@ -77,8 +82,8 @@ LAYERS = """
                 elif around == "branch":
                     is_there = tf.size(x) > 0
                     x = tf.cond(is_there, lambda: once(before, *layer), lambda: before)
-                elif around == "loop":
-                    x = looped(x, layer)
+                elif around in ("loop", "steps"):
+                    x = looped(x, layer, around == "steps")
                 else:
                     x = once(x, *layer)
                     x = x + before if around == "rest" else x
@@ -87,13 +92,18 @@ LAYERS = """
 """
 IN_FUNCTIONS = """
         with_gradient, count = chance.random() < 0.5, tf.Variable(0.0)
+        sums = tf.Variable(tf.zeros([size])) if chance.random() < 0.5 else None
 
         @tf.function
         def whole(x):
             if chance.random() < 0.5:
                 count.assign_add(1.0)
             if not with_gradient:
-                return [several(x)]
+                y = several(x)
+                if sums is not None:
+                    mean = tf.cast(tf.reduce_mean(y, [*range(len(y.shape) - 1)]), tf.float32)
+                    sums.assign_add(mean / (tf.sqrt(mean * mean) + 0.0))
+                return [y]
             with tf.GradientTape() as tape:
                 tape.watch(x)
                 y = several(x)
@@ -104,7 +114,7 @@ IN_FUNCTIONS = """
             x = numbers.randn(*shape) * factor
             x.flat[chance.randrange(x.size)] += bad
             made, is_bad = hashlib.sha1(), False
-            for each in whole(tf.cast(x, kind)):
+            for each in whole(tf.cast(x, kind)) + [sums] * (sums is not None):
                 bits = tf.cast(each, tf.float32).numpy()
                 made.update(np.where(np.isnan(bits), np.float32(1e30), bits).tobytes())
                 is_bad = is_bad or not np.isfinite(bits).all()

@@ -10,7 +10,7 @@ second one computes for the program's results and the first one doesn't is left 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple, TypeVar
 
 from tensorflow.python.framework import op_def_registry
@@ -75,18 +75,19 @@ class OptimizedGraph:
         sources = _Sources(nodes)
         # The names of its nodes, as the program has them -> op types, and what these are given.
         self._steps: dict[str, set[tuple[Any, ...]]] = {}
-        for node in sources.needed(is_ours, targets):
+        needed = {node.name: node for node in sources.needed(is_ours, targets)}
+        for node in needed.values():
             if node.op not in _HANDING | _SENT | _GOT | _OUTSIDE | PASSING and node.op != "Const":
                 given = tuple(sources.of(item) for item in _data(node))
                 given = given if node.op == _SUM else tuple(sorted(given))
                 fused = tuple(node.attr["fused_ops"].list.s) if "fused_ops" in node.attr else ()
                 step = (op_type(node.op), *fused), given
                 self._steps.setdefault(_plain(node.name), set()).add(step)
-        #: The names of those that something of ours reads.
+        #: The names of those that are read for us, be it through branches and loops.
         self.read = {
             sources.of(item).partition(":")[0]
-            for node in nodes.values()
-            if is_ours(node)
+            for name, node in nodes.items()
+            if name not in needed
             for item in _data(node)
         }
         self._names = {*map(_plain, nodes)}
@@ -98,6 +99,11 @@ class OptimizedGraph:
         }
         #: The folders of their names.
         self.folders = _folders(self._names)
+
+    def _given(self, name: str) -> Iterator[str]:
+        """The names of those that give a node something."""
+        for _, items in self._steps.get(name, ()):
+            yield from (item.partition(":")[0] for item in items)
 
     def lacks(self, nodes: Iterable[GraphNode]) -> set[Any]:
         """The places of those that it doesn't have: fused, merged, computed ahead."""
@@ -112,7 +118,7 @@ class OptimizedGraph:
         return {node.place for node in nodes if node.name in self._summed and node.is_plain}
 
     def apart(
-        self, twin: OptimizedGraph, nodes: Iterable[GraphNode], left: Collection[Any]
+        self, twin: OptimizedGraph, nodes: Iterable[GraphNode], left: Set[Any]
     ) -> tuple[set[Any], set[Any]]:
         """The nodes that a twin reads, and so computes something else for the program's results.
 
@@ -128,7 +134,7 @@ class OptimizedGraph:
         nodes = [each for each in nodes if each.is_plain or each.is_call]
         calls = {each.name: each.place for each in nodes if each.is_call and each.place not in left}
         nodes = [each for each in nodes if each.is_plain]
-        places = {each.name: each.place for each in nodes if each.place not in left}
+        places = {each.name: each.place for each in nodes}
         own = {name: steps - self._steps.get(name, set()) for name, steps in twin._steps.items()}
         own = {name: steps for name, steps in own.items() if steps}
         # The program hasn't it; it is something else there; it is given something else; it gives.
@@ -140,10 +146,17 @@ class OptimizedGraph:
         }
         given = {item for steps in own.values() for _, items in steps for item in items}
         for names in (gone, others, own, {each.partition(":")[0] for each in given}):
-            found = {places[name] for name in names if name in places and name in twin.read}
+            read = {places[name]: name for name in names if name in places and name in twin.read}
+            # It is read as another node, of which the optimizer has made the same: a sum with 0.
+            still = read.keys() & left
+            found = {node.place for node in nodes if not still.isdisjoint(node.inputs)} - left
+            if found:
+                return found, set()
+            found = read.keys() - left
             if found:
                 # Of several ops that are made one, the last is there if nobody reads the others.
                 taken = {each for node in nodes if node.place in found for each in node.inputs}
+                taken |= {places.get(each) for at in found for each in twin._given(read[at])}
                 found = found & taken or found
                 instead = {node.place for node in nodes if not found.isdisjoint(node.inputs)}
                 return found, instead if names is others else set()
