@@ -326,11 +326,12 @@ class _Verdict:
                 parts.append(self._health.name(datum))
         if not parts:
             numbers = [each for each in taken if each.shape == ()][:_MOST_ENDS]
-            if len(taken) > 1:
+            named = numbers or taken[-1:]
+            if len(taken) > len(named):
                 parts.append(
                     Span(f"{len(taken)} tensors, {'among them' if numbers else 'the last'} ")
                 )
-            for at, datum in enumerate(numbers or taken[-1:]):
+            for at, datum in enumerate(named):
                 parts += [Span(", " if at else ""), self._health.name(datum)]
         if self._not_kept:
             count = len(self._not_kept)
