@@ -644,3 +644,23 @@ def test_the_logarithms_of_zero_of_the_ctc_loss_are_meant(both, function):
 def test_the_logarithm_of_zero_in_front_of_the_ctc_loss(both, function):
     logits = "tf.math.log(tf.nn.softmax(logits) + 0.0)"  # which nobody can fuse
     both.finds(CTC.format(logits=logits, function=function), "Log")
+
+
+def test_what_was_made_of_a_tensor_that_nobody_can_read_may_not_have_begun_there(both):
+    """The optimizer has rewritten the ops before it, a division by 0 among them."""
+    text = """
+        @tf.function
+        def step(x, u):
+            with tf.GradientTape() as tape:
+                tape.watch(u)
+                residual = u * 3.0 + tf.pow(x, 0.5) * u + u / tf.sqrt(x)
+                loss = tf.reduce_mean(residual**2)
+            return loss, tape.gradient(loss, u)
+
+        x = tf.constant([[0.0], [1.0]])
+        tell(*step(x, tf.constant([[1.0], [2.0]])))
+    """
+    done = both.same(both.write(text), "run -f")
+    unread = "its value isn't there" in done.out
+    assert ("First seen in" in done.out) == unread, done.out
+    assert ("It began in [RealDiv] truediv:0" in done.out) != unread, done.out

@@ -155,10 +155,14 @@ class _Verdict:
             return node is not None
         if self._cause is not None or self._dump.lists_only_bad:
             return False
-        lineage = TensorLineage.of(self._dump)
-        unseen = (each for each in node.inputs if lineage.as_given(self._begin, each) is None)
+        unseen = (each for each in node.inputs if not self._is_seen(each))
         makers = (self._graph.nodes.get(node_name_of(each)) for each in unseen)
         return any(each and each.inputs and not holds_others(each) for each in makers)
+
+    def _is_seen(self, name: str) -> bool:
+        """Whether the dump shows of an input whether it was bad."""
+        given = TensorLineage.of(self._dump).as_given(self._begin, name)
+        return given is not None and not self._health.is_unknown(given)
 
     def reason(self) -> Iterator[Line]:
         """Why, where that can be shown."""
