@@ -456,6 +456,25 @@ def test_what_the_forward_pass_computes_for_a_gradient_is_changed_along(
 
 
 @needs("tensorflow")[0]
+def test_no_level_is_named_where_each_keeps_all(tmp_path: Path) -> None:
+    """What a branch that wasn't taken reads is in no dump of TensorFlow 2."""
+    text = """
+        import keras, numpy as np
+        keras.utils.set_random_seed(0)
+        keras.mixed_precision.set_global_policy("mixed_float16")
+        layers = [keras.layers.Dense(4), keras.layers.Activation("softmax", dtype="float32")]
+        model = keras.Sequential([keras.layers.Input((4,)), *layers])
+        model.compile("sgd", "sparse_categorical_crossentropy")
+        x = 30 * np.random.default_rng(0).normal(size=(8, 4))
+        model.fit(x, np.arange(8) % 4, batch_size=8, verbose=0)
+    """
+    (tmp_path / "train.py").write_text(textwrap.dedent(text))
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix", "train.py")
+    assert "isn't in the dump" in done.stdout, done.stdout
+    assert "config set level" not in done.stdout
+
+
+@needs("tensorflow")[0]
 def test_a_remedy_that_writes_huge_numbers_comes_later_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(textwrap.dedent(NO_LOSS["an update"][1]))
     done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix --json", "train.py")

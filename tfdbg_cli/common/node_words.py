@@ -28,6 +28,7 @@ __all__ = [
     "LEFT",
     "MADE_BY",
     "MADE_INSIDE",
+    "MEANT",
     "MODULE",
     "MODULE_STACK",
     "OPTIMIZER",
@@ -63,6 +64,8 @@ VIEW, WRITES, ERROR, RESULT = "_view", "_writes", "_error", "_result"
 WATCHED = "_watched"
 #: Of a tensor after writes to its memory that the dump need not have: it is there if it is bad.
 CHECKED = "_checked"
+#: Of an op by which a library writes -inf, as in ``log(0.0)``.
+MEANT = "_meant"
 OUTPUT_SHAPES = "_output_shapes"
 
 #: The beginning of the name of an argument that is no tensor: its place, or its name.

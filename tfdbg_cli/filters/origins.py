@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.common.arrays import np
-from tfdbg_cli.common.node_words import ARGUMENT, output_shapes
+from tfdbg_cli.common.node_words import ARGUMENT, MEANT, output_shapes
 from tfdbg_cli.dumps.dump import Datum, Dump, only_nonfinite
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.filters.absorbed import Absorption, Absorptions
@@ -179,7 +179,7 @@ class _Kinds:
             if id(at) in self._known:
                 waiting.pop()
             elif not self._lineage.bad(at):
-                self._known[id(at)] = _Kind.CLEAN
+                self._known[id(at)] = _Kind.MEANT if self._is_unread(at) else _Kind.CLEAN
             elif id(at) not in inputs:
                 inputs[id(at)] = self._lineage.inputs(at)
                 # One that waits already is on a loop of equal times: it can't explain anything.
@@ -191,6 +191,11 @@ class _Kinds:
             else:
                 self._known[id(at)] = self._judge(at, inputs[id(at)])
         return self._known[id(datum)]
+
+    def _is_unread(self, datum: Datum) -> bool:
+        """Whether nobody can read the infinities by which a library writes -inf."""
+        node = self._lineage.node(datum)
+        return node is not None and MEANT in node.attributes and floats(datum) is None
 
     def _kind_of_input(self, datum: Datum) -> _Kind:
         kind = self._known.get(id(datum), _Kind.CLEAN)
@@ -213,6 +218,8 @@ class _Kinds:
         op_type = node.op_type if node is not None else ""
         roles = self._lineage.roles
         if op_type in roles.placing:
+            return _Kind.MEANT
+        if node is not None and MEANT in node.attributes and not (bad.nan or bad.pos_inf):
             return _Kind.MEANT
         if roles.unwritten.fullmatch(op_type):
             return _Kind.CLEAN

@@ -607,3 +607,60 @@ def test_a_bad_batch_is_none_of_the_variables_that_an_op_is_given_with_it(both, 
     assert "It began in [Input]" in done.out, done.out
     assert "it came in from outside" in done.out
     assert re.search(r"ok +w/read:0$", done.out, re.MULTILINE), done.out
+
+
+CTC = """
+    def loss_of(labels, logits):
+        given = {logits}  # BAD
+        count = tf.shape(labels)[0]
+        loss = tf.nn.ctc_loss(
+            labels, given, tf.fill([count], 3), tf.fill([count], 5), False, blank_index=3
+        )
+        return tf.reduce_mean(loss)
+
+    w = tf.Variable(tf.random.stateless_normal([4, 4], (1, 2)), name="w")
+    x = tf.random.stateless_normal([2, 5, 4], (3, 4))
+
+    {function}
+    def step(x, labels):
+        with tf.GradientTape() as tape:
+            loss = loss_of(labels, tf.matmul(x, w))
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    for scale in (1.0, 1.0, 400.0):
+        tell(step(x * scale, tf.constant([[0, 1, 2], [1, 1, 1]])).numpy())
+"""
+
+
+@pytest.mark.parametrize("function", ["@tf.function", ""])
+def test_the_logarithms_of_zero_of_the_ctc_loss_are_meant(both, function):
+    """TensorFlow computes it with log(0.0), in a function of which most ops have no stack."""
+    done = both.same(both.write(CTC.format(logits="logits", function=function)), "run -f")
+    assert "no tensor passed origin_of_nonfinite" in done.err, done.out
+
+
+@pytest.mark.parametrize("function", ["@tf.function", ""])
+def test_the_logarithm_of_zero_in_front_of_the_ctc_loss(both, function):
+    logits = "tf.math.log(tf.nn.softmax(logits) + 0.0)"  # which nobody can fuse
+    both.finds(CTC.format(logits=logits, function=function), "Log")
+
+
+def test_what_was_made_of_a_tensor_that_nobody_can_read_may_not_have_begun_there(both):
+    """The optimizer has rewritten the ops before it, a division by 0 among them."""
+    text = """
+        @tf.function
+        def step(x, u):
+            with tf.GradientTape() as tape:
+                tape.watch(u)
+                residual = u * 3.0 + tf.pow(x, 0.5) * u + u / tf.sqrt(x)
+                loss = tf.reduce_mean(residual**2)
+            return loss, tape.gradient(loss, u)
+
+        x = tf.constant([[0.0], [1.0]])
+        tell(*step(x, tf.constant([[1.0], [2.0]])))
+    """
+    done = both.same(both.write(text), "run -f")
+    unread = "its value isn't there" in done.out
+    assert ("First seen in" in done.out) == unread, done.out
+    assert ("It began in [RealDiv] truediv:0" in done.out) != unread, done.out

@@ -46,13 +46,17 @@ FIT = """
 LOSS = re.compile(r"Loss:  \S+  (\S+) at run 9  plot")
 
 
-@pytest.mark.parametrize("result", ["loss", "grad, loss", "{'zoo': loss * 3, 'loss': loss}"])
+@pytest.mark.parametrize(
+    "result", ["loss", "grad, loss", "{'zoo': loss * 3, 'loss': loss}", "x[0], loss, loss * 3"]
+)
 def test_what_a_training_step_returns(both, result):
     done = both.same(both.write(STEP.replace("RESULT", result)), "run -t 9", "lt")
     assert LOSS.search(done.out)[1] == "0.25074"
 
 
-@pytest.mark.parametrize("result", ["grad", "None", "tf.cast(loss, tf.int32)"])
+@pytest.mark.parametrize(
+    "result", ["grad", "None", "tf.cast(loss, tf.int32)", "tf.reduce_mean(grad)"]
+)
 def test_a_step_that_returns_no_number_tells_none(both, result):
     done = both.same(both.write(STEP.replace("RESULT", result)), "run -t 9", "lt")
     assert "Loss:" not in done.out

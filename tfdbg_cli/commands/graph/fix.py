@@ -111,9 +111,14 @@ def _next(dump: Dump, begin: Datum) -> Line:
 def _has_inputs(dump: Dump, begin: Datum) -> bool:
     """Whether a dump has all that an op was given, so that no level shows more of it."""
     node = TensorLineage.of(dump).node(begin)
-    if node is None or dump.lists_only_bad or dump.kept:
+    if node is None or _keeps_some(dump):
         return False
     return bool(node.returns) or all(map(dump.by_tensor, node.inputs))
+
+
+def _keeps_some(dump: Dump) -> bool:
+    """Whether a level keeps more of a run than a dump has."""
+    return dump.lists_only_bad or bool(dump.kept)
 
 
 def _list(context: Context, dump: Dump, begin: Datum, found: Sequence[TriedRemedy]) -> TextDocument:
@@ -126,7 +131,7 @@ def _list(context: Context, dump: Dump, begin: Datum, found: Sequence[TriedRemed
     cause = cause_of(TensorLineage.of(dump), begin)
     if cause is not None and cause.kind == "batch":
         end.append(_next(dump, begin))
-    if any("isn't in the dump" in each.outcome.why for each in found):
+    if _keeps_some(dump) and any("isn't in the dump" in each.outcome.why for each in found):
         text = " keeps all values from the next run on, so that more can be computed again."
         end.append(line((_KEEP, "link", _KEEP), (text, "dim")))
     columns, table = columns_of(context), _table(found)

@@ -155,10 +155,14 @@ class _Verdict:
             return node is not None
         if self._cause is not None or self._dump.lists_only_bad:
             return False
-        lineage = TensorLineage.of(self._dump)
-        unseen = (each for each in node.inputs if lineage.as_given(self._begin, each) is None)
+        unseen = (each for each in node.inputs if not self._is_seen(each))
         makers = (self._graph.nodes.get(node_name_of(each)) for each in unseen)
         return any(each and each.inputs and not holds_others(each) for each in makers)
+
+    def _is_seen(self, name: str) -> bool:
+        """Whether the dump shows of an input whether it was bad."""
+        given = TensorLineage.of(self._dump).as_given(self._begin, name)
+        return given is not None and not self._health.is_unknown(given)
 
     def reason(self) -> Iterator[Line]:
         """Why, where that can be shown."""
@@ -326,11 +330,12 @@ class _Verdict:
                 parts.append(self._health.name(datum))
         if not parts:
             numbers = [each for each in taken if each.shape == ()][:_MOST_ENDS]
-            if len(taken) > 1:
+            named = numbers or taken[-1:]
+            if len(taken) > len(named):
                 parts.append(
                     Span(f"{len(taken)} tensors, {'among them' if numbers else 'the last'} ")
                 )
-            for at, datum in enumerate(numbers or taken[-1:]):
+            for at, datum in enumerate(named):
                 parts += [Span(", " if at else ""), self._health.name(datum)]
         if self._not_kept:
             count = len(self._not_kept)

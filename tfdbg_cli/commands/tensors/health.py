@@ -38,6 +38,11 @@ class TensorHealth:
         health = self.of(datum)
         return health is not None and health.bad > 0
 
+    def is_unknown(self, datum: Datum) -> bool:
+        """Whether its elements, which nobody has, may be anything."""
+        dtype = str(self.facts.facts(datum).dtype or "")
+        return self.of(datum) is None and re.search("float|complex", dtype) is not None
+
     def first_bad(self, data: Sequence[Datum]) -> Datum | None:
         """The first bad one; what comes behind it isn't read."""
         return next((datum for datum in data if self.is_bad(datum)), None)
@@ -66,9 +71,8 @@ class TensorHealth:
             return [*spans, Span(f"unreadable: {statistics.error}", "error")]
         health = statistics.health
         if health is None:
-            # Elements that nobody has may be anything.
-            is_there = not re.search("float|complex", str(found.dtype or ""))
-            return [*spans, Span("can't be bad" if is_there else "its value isn't there", "dim")]
+            is_unknown = self.is_unknown(datum)
+            return [*spans, Span("its value isn't there" if is_unknown else "can't be bad", "dim")]
         if not health.bad:
             return [*spans, Span("clean", "success")]
         parts: list[Span] = []

@@ -24,6 +24,7 @@ from tfdbg_cli.engines.tensorflow.functions.slots import Slot
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import IterationWindow
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
+from tfdbg_cli.engines.tensorflow.shared.stacks import meant_by
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["GRADIENT", "Call", "DescribedCall", "Event", "Op", "RunDescriber"]
@@ -180,6 +181,7 @@ class RunDescriber:
         raw = {str(key): value for key, value in pairs}
         self.definitions[name] = op.op_type, raw
         attributes = {key: str(value) for key, value in raw.items()} | phase
+        attributes |= meant_by(op.op_type, op.stack.frames)
         self._nodes.append(
             Node(
                 name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from tfdbg_cli.engines.tensorflow.shared.graph import attributes_of
 from tfdbg_cli.engines.tensorflow.shared.inlined_bodies import ARGUMENT
 from tfdbg_cli.engines.tensorflow.shared.optimized import PASSING
 from tfdbg_cli.engines.tensorflow.shared.private import function_of
-from tfdbg_cli.engines.tensorflow.shared.stacks import frames_of
+from tfdbg_cli.engines.tensorflow.shared.stacks import frames_of, meant_by
 
 __all__ = ["InlinedNames", "Path", "argument_key", "through"]
 
@@ -41,6 +42,7 @@ class _Place(NamedTuple):
         tensors: per argument the tensor that it stands for.
         prefix: in front of names that others have too.
         is_backward: it computes gradients.
+        call_frames: the stack of the call.
     """
 
     path: Path
@@ -49,6 +51,7 @@ class _Place(NamedTuple):
     tensors: Sequence[str]
     prefix: str
     is_backward: bool
+    call_frames: Callable[[], Sequence[Frame] | None]
 
 
 class InlinedNames:
@@ -81,7 +84,7 @@ class InlinedNames:
         op_name: Callable[[Any, str], str],
     ) -> None:
         self._numbering, self._written = numbering, written
-        self._call_frames, self._op_name = call_frames, op_name
+        self._op_name = op_name
         self.nodes: list[Node] = []
         self.names: dict[Path, dict[str, str]] = {}
         self.definitions: dict[str, Any] = {}
@@ -91,7 +94,8 @@ class InlinedNames:
         title = layout.body.title
         is_backward = title.startswith("gradients of ")
         prefix = title.removeprefix("gradients of ")
-        self.returns = self._place(_Place((), layout, graph, arguments, prefix, is_backward))
+        whole = _Place((), layout, graph, arguments, prefix, is_backward, call_frames)
+        self.returns = self._place(whole)
 
     def _place(self, place: _Place) -> list[str]:
         """Name the nodes of a body; the tensors that it returns."""
@@ -197,7 +201,15 @@ class InlinedNames:
                 graph = None
         prefix = inner.body.title if node.kind == Kind.CALL else f"{node.name}/{step}"
         path = (*place.path, (node.name, step))
-        return _Place(path, inner, graph, given, prefix, place.is_backward)
+        return _Place(
+            path,
+            inner,
+            graph,
+            given,
+            prefix,
+            place.is_backward,
+            functools.partial(self._frames, place, node),
+        )
 
     def _name(self, place: _Place, node: BodyNode, given: Sequence[str]) -> str:
         if node.op == "ReadVariableOp" and given[0]:
@@ -225,9 +237,11 @@ class InlinedNames:
         control = [names[each] for each in node.control if each in names]
         is_backward = place.is_backward or name.startswith(_GRADIENTS)
 
+        frames = functools.partial(self._frames, place, node)
+
         def attributes() -> Mapping[str, str]:
             phase = {"_phase": "backward"} if is_backward else {}
-            return {**attributes_of(node.definition), **phase}
+            return {**attributes_of(node.definition), **phase, **meant_by(node.op, frames)}
 
         self.nodes.append(
             Node(
@@ -237,20 +251,20 @@ class InlinedNames:
                 control,
                 node.definition.device,
                 attributes,
-                lambda: self._frames(place, node),
+                frames,
                 returns=returns,
             )
         )
 
     def _frames(self, place: _Place, node: BodyNode) -> Sequence[Frame] | None:
-        """Where a node was traced; of one that was loaded, where the function was called."""
+        """Where a node was traced; where that isn't known, where its function was called."""
         if place.graph is None:
-            return self._call_frames()
+            return place.call_frames()
         body = place.layout.body
         if body.name not in self._operations:
             self._operations[body.name] = operations_of(body.definition, place.graph)
         op = self._operations[body.name].get(node.name)
-        return (frames_of(op) if op is not None else None) or self._call_frames()
+        return (frames_of(op) if op is not None else None) or place.call_frames()
 
 
 def argument_key(at: int) -> str:

@@ -38,6 +38,7 @@ from tfdbg_cli.engines.tensorflow.functions.ops import (
     used,
     variables_given,
 )
+from tfdbg_cli.engines.tensorflow.functions.pipelines.described import ROOM
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.replicas import is_replica
 from tfdbg_cli.engines.tensorflow.functions.slots import Slot, Slots, is_bad
@@ -116,7 +117,7 @@ class ValuesLevel(CaptureLevel):
         dump = MemoryDump(
             lambda: Graph(self._described()[0]), None, info, make=lambda: self._described()[1]
         )
-        dump.redo = redo_reads(dump, redo_of(self._definitions.get))
+        dump.redo = redo_reads(dump, redo_of(self._definition))
         return dump
 
     def start(self) -> None:
@@ -473,6 +474,13 @@ class ValuesLevel(CaptureLevel):
         if self._updated:
             text = f"not recorded, what it wrote was checked ({self._updated}): "
             found.append(("Update", f"{text}config set level ops records it"))
+        return found
+
+    def _definition(self, node: str) -> Any:
+        """What `redo_of` finds."""
+        found = self._definitions.get(node)
+        if found is None and node.startswith(f"{ROOM}/"):
+            raise CannotRedo("tf.data has computed it")
         return found
 
     def _described(self) -> tuple[list[Node], list[Datum], dict[int, str]]:

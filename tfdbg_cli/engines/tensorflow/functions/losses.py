@@ -6,10 +6,10 @@ import functools
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from tensorflow.python.framework import dtypes
+from tensorflow.python.framework import dtypes, tensor_util
 from tensorflow.python.util import nest
 
 from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
@@ -55,6 +55,8 @@ class Losses:
         self._waiting = deque(maxlen=CAPACITY)
         # Optimizers that scale the loss -> the scale and the steps so far, as a run begins.
         self._scaling: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        # Graph -> the names of the tensors whose gradients a tape has computed as it was traced.
+        self._targets: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
         # Function -> which of its results is the loss, or what reads it; `None`: it returns none.
         self._readers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
@@ -64,6 +66,13 @@ class Losses:
             target = target[0]
         if not self._is_off and _is_number(target):
             self._take(run, target)
+
+    def traced(self, target: Any) -> None:
+        """The gradients of something are computed by a function that is being traced."""
+        with contained:
+            for each in nest.flatten(target):
+                if tensor_util.is_tf_type(each) and not hasattr(each, "numpy"):
+                    self._targets.setdefault(each.graph, set()).add(each.name)
 
     def returned(self, function: Any, known: Any, results: Sequence[Any], run: int) -> None:
         """A training step that is one traced function is over.
@@ -78,7 +87,10 @@ class Losses:
             return
         try:
             if known not in self._readers:
-                self._readers[known] = _reader(outputs_of(function), results)
+                graph = getattr(function, "graph", None)
+                targets = self._targets.get(graph, set()) if graph is not None else set()
+                numbers = _numbers_among(results, graph, targets)
+                self._readers[known] = _reader(outputs_of(function), results, numbers)
             found = self._readers[known]
             if isinstance(found, int):
                 self._take(run, results[found])
@@ -168,12 +180,49 @@ def _is_left_out(before: Sequence[Any], after: Sequence[Any]) -> float | None:
     return 1.0 if not made and scale * 2 == float(before[0]) else None
 
 
-def _reader(outputs: Any, results: Sequence[Any]) -> int | Callable[[Any], float] | None:
+def _numbers_among(results: Sequence[Any], graph: Any, targets: Collection[str]) -> list[int]:
+    """Which results of a call may be the loss, the likeliest first.
+
+    Args:
+        results: of a call.
+        graph: of the function.
+        targets: the tensors of it whose gradients it computes; none: they aren't known.
+    """
+    numbers = [at for at, result in enumerate(results) if _is_number(result)]
+    outputs = getattr(graph, "outputs", ())
+    if not targets or len(outputs) != len(results):
+        return numbers
+    made_of = {at: _lineage([outputs[at]]) for at in numbers}
+    losses = _lineage(map(graph.get_tensor_by_name, targets))
+    own = {at: next(name for name, op in made_of[at].items() if op != "Identity") for at in numbers}
+    # The loss itself, else what a loss is made of, or is made of a loss: a sum over replicas.
+    itself = [at for at in numbers if own[at] in targets]
+    return itself or [
+        at for at in numbers if own[at] in losses or not made_of[at].keys().isdisjoint(targets)
+    ]
+
+
+def _lineage(tensors: Iterable[Any]) -> dict[str, str]:
+    """Tensors of a graph and all that they are computed from, the nearest first: name -> op."""
+    found: dict[str, str] = {}
+    waiting = deque(tensors)
+    while waiting:
+        tensor = waiting.popleft()
+        if tensor.name not in found:
+            found[tensor.name] = tensor.op.type
+            waiting += tensor.op.inputs
+    return found
+
+
+def _reader(
+    outputs: Any, results: Sequence[Any], numbers: Sequence[int]
+) -> int | Callable[[Any], float] | None:
     """Which of a function's results is the loss; or what reads it from the only one.
 
     Args:
         outputs: what it returns, in the framework's words; ``None``: nobody knows.
         results: of a call.
+        numbers: those of them that may be it.
     """
     if len(results) == 1 and results[0].dtype == dtypes.variant:
         inside = options_in(outputs)  # Keras returns its logs so
@@ -182,10 +231,10 @@ def _reader(outputs: Any, results: Sequence[Any]) -> int | Callable[[Any], float
         if not 0 <= at < len(specs) or len(specs) != len(inside):
             return None
         return functools.partial(_number_in, specs, at)
-    numbers = [at for at, result in enumerate(results) if _is_number(result)]
     names = outputs if isinstance(outputs, Mapping) else {}
     if LOSS in names and len(names) == len(results):
-        numbers = [at for at in numbers if at == sorted(names).index(LOSS)]
+        at = sorted(names).index(LOSS)
+        return at if _is_number(results[at]) else None
     return numbers[0] if numbers else None
 
 

@@ -426,6 +426,8 @@ class FunctionRuns(RunLife[OpenRun]):
         """
         if self._run is not None and self._run.kind == TRAINING and _is_eager() and self.is_here():
             self._losses.target(target, self._run.description.number)
+        if not _is_eager():
+            self._losses.traced(target)
         is_here = self.is_here() or (self._are_replicas and is_replica())
         watcher = self.watcher if is_here else None
         if watcher is not None:

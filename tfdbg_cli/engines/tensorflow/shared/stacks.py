@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 import weakref
@@ -13,12 +14,13 @@ from typing import Any, cast
 from tensorflow.python.util import tf_stack
 
 from tfdbg_cli.common.interpreter.program_signals import contained
+from tfdbg_cli.common.node_words import MEANT
 from tfdbg_cli.dumps.source_text import live_source
 from tfdbg_cli.dumps.sources import Frame, is_library_path
 from tfdbg_cli.engines.tensorflow.shared.private import autograph_factories
 from tfdbg_cli.engines.tensorflow.shared.probe import Stack, probe
 
-__all__ = ["frames_of", "keep_code"]
+__all__ = ["frames_of", "keep_code", "meant_by"]
 
 # TensorFlow notes the code objects of a stack without owning them. Those of functions and of the
 # running script live on; those of an imported module's own level, of a notebook's cells and of
@@ -95,6 +97,23 @@ def frames_of(op: Any) -> tuple[Frame, ...] | None:
     if stack is None:
         return None
     return tuple(_frame(*tuple(item)[:4]) for item in stack)
+
+
+# Files of TensorFlow's that compute with logarithms, and take that of 0 for -inf.
+_OF_LOGARITHMS = "tensorflow/python/ops/ctc_ops.py"
+
+
+def meant_by(op_type: str, frames: Callable[[], Iterable[Frame] | None]) -> dict[str, str]:
+    """What a node says of an op by which TensorFlow itself writes -inf.
+
+    Args:
+        op_type: of the node.
+        frames: give its stack.
+    """
+    if op_type != "Log":
+        return {}
+    files = (each.file.replace(os.sep, "/") for each in frames() or ())
+    return {MEANT: "True"} if any(each.endswith(_OF_LOGARITHMS) for each in files) else {}
 
 
 @functools.lru_cache(maxsize=1 << 16)  # most stacks have most of their frames in common

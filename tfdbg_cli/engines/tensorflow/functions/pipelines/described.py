@@ -28,11 +28,12 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.search import (
 from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
-__all__ = ["RunDraft", "explain"]
+__all__ = ["ROOM", "RunDraft", "explain"]
 
 # What gives a batch to the program.
 _TAKING = frozenset({"IteratorGetNext", "IteratorGetNextSync", "OptionalGetValue"})
-_ROOM = "pipeline"
+#: In front of the names of what a pipeline has made.
+ROOM = "pipeline"
 
 _Add = Callable[[str, str, int, HeldValue, int, bool], None]
 
@@ -74,7 +75,7 @@ class _Room(Numbering):
     def name(self, base: str) -> str:
         if self.title and base.startswith(self.title):
             base = self.called + base.removeprefix(self.title)
-        return self._outer.name(f"{_ROOM}/{base.removeprefix(f'{_ROOM}/')}")
+        return self._outer.name(f"{ROOM}/{base.removeprefix(f'{ROOM}/')}")
 
 
 def explain(described: RunDraft, iterators: Iterators, library: Library) -> str:
@@ -149,6 +150,8 @@ class _PipelineSteps:
         names = self._function(maker) if maker.function is not None else self._source(maker)
         self._lead_to(names)
         self._put_first(before)
+        if is_certain is None:
+            return f"{head}, {_words(maker)}, where its bad rows are."
         if is_certain:
             return f"{head}, {_words(maker)} (recomputed from its beginning)."
         return f"{head}. Computed again, the first bad batch of it is made {_words(maker)}."

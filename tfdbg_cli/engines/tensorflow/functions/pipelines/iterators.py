@@ -22,6 +22,13 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.private import (
 __all__ = ["Iterators", "place_of", "stage_of", "stages"]
 
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+# Where TensorFlow's class has another name than the function that makes it.
+_MADE_BY = {
+    "generator": "from_generator",
+    "sparse_tensor_slice": "from_sparse_tensor_slices",
+    "tensor": "from_tensors",
+    "tensor_slice": "from_tensor_slices",
+}
 
 
 class Iterators:
@@ -71,7 +78,8 @@ def stages(dataset: Any) -> Iterator[Any]:
 def stage_of(dataset: Any) -> str:
     """What the program calls a step: ``map``, ``from_tensor_slices``."""
     name = type(dataset).__name__.strip("_").removeprefix("Parallel")
-    return _WORDS.sub("_", re.sub(r"Dataset(V\d)?$", "", name)).lower() or name
+    step = _WORDS.sub("_", re.sub(r"Dataset(V\d)?$", "", name)).lower() or name
+    return _MADE_BY.get(step, step)
 
 
 def place_of(function: Any) -> Frame | None:

@@ -44,10 +44,10 @@ _REORDERING = frozenset(
 _SOURCES = frozenset(
     {
         "fixed_length_record",
+        "from_sparse_tensor_slices",
+        "from_tensor_slices",
+        "from_tensors",
         "range",
-        "sparse_tensor_slice",
-        "tensor",
-        "tensor_slice",
         "text_line",
         "tfrecord",
     }
@@ -106,10 +106,11 @@ class Search:
         self._end = time.monotonic() + patience
         self._is_reordered = False
 
-    def maker(self, dataset: Any, batch: Sequence[Any]) -> tuple[Maker, bool]:
+    def maker(self, dataset: Any, batch: Sequence[Any]) -> tuple[Maker, bool | None]:
         """What has made a batch bad; whether that is certain.
 
-        Otherwise it is what has made the first one bad that comes out of the pipeline.
+        Otherwise it is what has made the first one bad that comes out of the pipeline. ``None``:
+        nothing was computed again, but the bad rows of the batch are rows of the source.
 
         Args:
             dataset: the last step.
@@ -130,10 +131,11 @@ class Search:
                     if self._is_reordered:
                         break
             except NotFound:
-                source = _bad_source(dataset)
-                if first is None and source is None:
+                source = _source_of_rows(dataset, batch) if first is None else None
+                if source is not None:
+                    return source, None
+                if first is None:
                     raise
-                first = first or source
         if first is None:
             raise NotFound("it gives nothing bad when it is recomputed")
         return first, False
@@ -226,13 +228,29 @@ class Search:
         return call
 
 
-def _bad_source(dataset: Any) -> Maker | None:
-    """A source whose data, which it holds itself, are bad."""
+def _source_of_rows(dataset: Any, batch: Sequence[Any]) -> Maker | None:
+    """A source that holds its data itself, whose rows are all that is bad in a batch."""
+    given = [row for value in batch for row in _bad_rows(value)]
     for found in stages(dataset):
-        tensors = data_of(found)
-        if not inputs_of(found) and tensors is not None and bad_places(tensors):
-            return Maker(found, None, None, (), (), tensors)
+        tensors = data_of(found) if not inputs_of(found) else None
+        held = [] if tensors is None else [row for each in tensors for row in _bad_rows(each)]
+        if held and all(any(_is_same_row(row, each) for each in held) for row in given):
+            return Maker(found, None, None, (), (), tensors or ())
     return None
+
+
+def _bad_rows(value: Any) -> list[Any]:
+    """The rows of a tensor that have a nan or an infinity in them."""
+    array = np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+    if array.dtype.kind not in "fc" or not array.ndim:
+        return []
+    is_bad = ~np.isfinite(array).reshape(len(array), -1).all(axis=1)
+    return [*array[is_bad]]
+
+
+def _is_same_row(row: Any, held: Any) -> bool:
+    """Whether a row is one of a source, be it in another precision."""
+    return row.shape == held.shape and np.array_equal(row, held.astype(row.dtype), equal_nan=True)
 
 
 def _is_same(tensors: Sequence[Any], values: Sequence[Any]) -> bool:
