@@ -85,6 +85,46 @@ FOUND = {
         held = self.plain, self.queue, self.counter, self.array, self.object, self.nested
         self.calls = repr((held, numbers))
         return torch.log(x * 0.0) if STEP == 2 else x""",
+    "state_elsewhere": """
+        import logging, sys
+        global COUNT
+        COUNT = globals().get("COUNT", 0) + 1
+        if COUNT == 1:
+            logging.basicConfig(stream=sys.stdout, format="%(message)s")
+            Inner.made, Inner.rows, self.held = 0, [], {"a": [torch.zeros(1)]}
+            globals()["TOTAL"] = torch.zeros(1)
+        logging.error("CALLED %d", COUNT)
+        Inner.made += 1
+        Inner.rows.append(COUNT)
+        tensors = [self.held["a"][0], TOTAL, self.seen]
+        for each in tensors:
+            each.add_(1)
+        self.calls = repr((Inner.made, Inner.rows, tensors, [each._version for each in tensors]))
+        return torch.log(x * 0.0) if STEP == 2 else x""",
+    "forward_hook": """
+        if not self._forward_hooks:
+            seen = []
+            def hook(module, given, made):
+                seen.append(1)
+                module.calls = len(seen)
+                return torch.log(made * 0.0) if STEP == 2 else made
+            self.register_forward_hook(hook)
+        return x * 2""",
+    "forward_pre_hook": """
+        if not self._forward_pre_hooks:
+            count = 0
+            def hook(module, args, kwargs):
+                nonlocal count
+                module.calls = count = count + 1
+                return (torch.log(args[0] * 0.0) if STEP == 2 else args[0],), kwargs
+            self.register_forward_pre_hook(hook, with_kwargs=True)
+        return x * 2""",
+    "full_backward_hook": """
+        if not self._backward_hooks:
+            def hook(module, given, made):
+                return (torch.log(given[0] * 0.0),) if STEP == 2 else None
+            self.register_full_backward_hook(hook)
+        return x * 2""",
     "overflow": """
         return torch.exp(x * (1e4 if STEP == 2 else 1.0)) * 0.0 + x * self.weight""",
 }
@@ -266,16 +306,7 @@ REFUSED = {
         """
         next(COUNT)
         return x * (float("nan") if next(COUNT) == 5 else 1.0)""",
-        "the replay was clean",
-    ),
-    "hooked": (
-        """
-        if not self._forward_hooks:
-            self.register_forward_hook(
-                lambda module, given, made: made * (float("nan") if STEP == 2 else 1.0)
-            )
-        return x""",
-        r"the replay was clean, which calls none of its hooks: <lambda> at program\.py:\d+",
+        r"its code can reach an iterator \(COUNT\)",
     ),
 }
 

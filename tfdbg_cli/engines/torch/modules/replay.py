@@ -9,9 +9,9 @@ they were at the call.
 2. `Replayer._run` puts the module back into the state at the call: its buffers, the random
    generators, grad mode and autocast. Afterwards everything is as it was before the replay, and
    nothing that the module printed or set in between remains.
-3. `forward` is called directly, so no hook runs. If gradients are asked for, the inputs are clones,
-   and the gradients that reached the outputs the first time go into `torch.autograd.grad`, which
-   leaves every ``.grad`` alone.
+3. The module is called, with its hooks: what they and its own code reach by name is put back, too
+   (`Reach`). If gradients are asked for, the inputs are clones, and the gradients that reached the
+   outputs the first time go into `torch.autograd.grad`, which leaves every ``.grad`` alone.
 4. The new outputs are compared with the first ones, bit by bit. If they differ, the call depended
    on something else, and the screen says so.
 """
@@ -36,7 +36,8 @@ from tfdbg_cli.engines.kit.levels import ORIGIN
 from tfdbg_cli.engines.torch.around.surrounding import Around
 from tfdbg_cli.engines.torch.modes import function_modes
 from tfdbg_cli.engines.torch.modules.calls import Gradient, ModuleCall
-from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined
+from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined, spared
+from tfdbg_cli.engines.torch.modules.reach import Reach
 from tfdbg_cli.engines.torch.modules.state import (
     has_iterator,
     put_random,
@@ -97,8 +98,8 @@ class Replayer:
     """Makes calls of modules once more.
 
     The inputs have to be there, unchanged; the parameters, too. Buffers and random numbers are
-    those of the first time as far as they are known, and afterwards what they were before. Hooks
-    of the program's aren't called, and what is printed is dropped.
+    those of the first time as far as they are known, and afterwards what they were before. What is
+    printed is dropped.
 
     Args:
         watch: what is awaited.
@@ -202,17 +203,25 @@ class Replayer:
             raise ReplayRefusal("it is in another mode now (train or eval)")
         for part in filter(has_iterator, call.module.modules()):
             raise ReplayRefusal("it keeps an iterator", (part,))
+        Reach(call.module, call.arguments)
         others = [mode for mode in function_modes() if mode is not default_device_mode()]
         if call.is_watched or program_modes() or others:
             raise ReplayRefusal("a mode of the program would see it")
 
     @contextlib.contextmanager
-    def around(self, recorder: RunRecorder) -> Iterator[None]:
-        """What is done within is no part of the program; it is recorded by one."""
+    def around(
+        self, recorder: RunRecorder, outermost: torch.nn.Module | None = None
+    ) -> Iterator[None]:
+        """What is done within is no part of the program; it is recorded by one.
+
+        Args:
+            recorder: records it.
+            outermost: the module whose call it is told of already.
+        """
         tracer = sys.gettrace()
         sys.settrace(None)
         try:
-            with self._aside(_Visitor(recorder)):
+            with self._aside(_Visitor(recorder, outermost)):
                 yield
         except (ReplayRefusal, KeyboardInterrupt):
             raise
@@ -226,17 +235,25 @@ class Replayer:
         """Do something as at the time of a call; what it changes is put back."""
         start = call.start
         assert start is not None
+        reach = Reach(call.module, call.arguments)
         level.begin_run()
         try:
-            with self.around(level), unchanged(call.module), confined():
+            with (
+                self.around(level, call.module),
+                unchanged(call.module, reach),
+                confined(),
+                spared(),
+            ):
                 start.restore()
                 put_random(call.random)
                 with under(call.under):
                     level.start()
                     try:
-                        return run()
+                        output = run()
                     finally:
                         level.stop()
+                level.holder.settle()  # what is put back now isn't seen
+                return output
         except BaseException:
             level.discard()
             raise
@@ -249,7 +266,7 @@ class Replayer:
         given.take_names(level)
         output = None
         try:
-            output = call.module.forward(*args, **kwargs)
+            output = call.module(*args, **kwargs)
         finally:
             level.leave_module(call.module, output)
         return output
@@ -377,10 +394,16 @@ class _CallArguments:
 
 
 class _Visitor:
-    """Makes the calls of modules within another one, on this thread, without their hooks."""
+    """Makes the calls of modules within another one, on this thread.
 
-    def __init__(self, recorder: RunRecorder) -> None:
+    Args:
+        recorder: is told of them.
+        outermost: a module whose next call it is told of already.
+    """
+
+    def __init__(self, recorder: RunRecorder, outermost: torch.nn.Module | None) -> None:
         self._recorder = recorder
+        self._outermost = outermost
         self._thread = threading.get_ident()
 
     def takes(self) -> bool:
@@ -390,12 +413,16 @@ class _Visitor:
     def around(
         self, original: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
     ) -> Around:
-        """The call."""
+        """The call, with its hooks."""
+        invocation = original, (module, *args), kwargs
+        if module is self._outermost:
+            self._outermost = None
+            return (yield invocation)
         recorder = self._recorder
         recorder.enter_module(module)
         output = None
         try:
-            output = yield module.forward, args, kwargs
+            output = yield invocation
         except ReplayRefusal as refusal:
             refusal.modules = refusal.modules or (module,)
             raise

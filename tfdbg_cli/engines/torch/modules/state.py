@@ -10,12 +10,12 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
 
-from tfdbg_cli.dumps.sources import is_library_path
+from tfdbg_cli.engines.torch.modules.reach import Reach, is_of_the_program
 from tfdbg_cli.engines.torch.private import any_autocast, buffers_of, count_of, write_count
 from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.layouts import fingerprint, undisturbed
@@ -28,6 +28,7 @@ __all__ = [
     "keep_container",
     "keep_object",
     "keep_random",
+    "keep_reached",
     "put_random",
     "random_states",
     "unchanged",
@@ -243,15 +244,17 @@ def _restore(kept: list[_Buffer]) -> None:
 
 
 @contextlib.contextmanager
-def unchanged(module: torch.nn.Module) -> Iterator[None]:
+def unchanged(module: torch.nn.Module, reach: Reach) -> Iterator[None]:
     """What the block changes of a module is put back at its end, random numbers as well.
 
-    That is buffers, tensors that are attributes, and what the attributes of all its parts hold.
+    That is buffers, tensors that are attributes, what the attributes of all its parts hold, and
+    what else its code can reach.
     """
     with undisturbed():
         put_randoms = keep_random()
-        inner = list(module.modules())
+        inner = reach.modules
         put_back = [keep_object(part, _DEPTH) for part in inner]
+        put_back += keep_reached(reach)
         tensors = [
             {name: each for name, each in vars(part).items() if isinstance(each, torch.Tensor)}
             for part in inner
@@ -268,6 +271,11 @@ def unchanged(module: torch.nn.Module) -> Iterator[None]:
                 restore()
         put_randoms()
         torch.clear_autocast_cache()
+
+
+def keep_reached(reach: Reach) -> list[Callable[[], None]]:
+    """Remember what some code reaches by name; returns the ways back."""
+    return [*_kept_inside(reach.values, 1), reach.keep()]
 
 
 def keep_random() -> Callable[[], None]:
@@ -337,16 +345,8 @@ def _kept_inside(values: Iterable[Any], depth: int) -> Iterator[Callable[[], Non
             yield keep_container(value, max(depth - 1, 0))
         elif depth and (put_back := _kept_state(value)) is not None:
             yield put_back
-        elif depth and hasattr(value, "__dict__") and _is_of_the_program(type(value)):
+        elif depth and hasattr(value, "__dict__") and is_of_the_program(type(value)):
             yield keep_object(value, depth - 1)
-
-
-def _is_of_the_program(kind: type) -> bool:
-    """Whether objects of a class may be put back: those of libraries may be other threads' too."""
-    if kind is SimpleNamespace:
-        return True
-    file: str = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
-    return kind.__module__ == "__main__" or (bool(file) and not is_library_path(file))
 
 
 def _kept_state(thing: Any) -> Callable[[], None] | None:
