@@ -172,6 +172,33 @@ def test_what_begins_in_a_module_is_found_there(inner, name, programs, tmp_path)
     assert number.findall(done.out) == number.findall(exact.out)
 
 
+def test_the_first_call_has_left_its_mark_on_a_tensor_that_is_no_buffer(programs, tmp_path):
+    path = tmp_path / "program.py"
+    said = "The replay of Net writes to a tensor that isn't a buffer of its modules"
+    for inner in ("state_elsewhere", "buffer"):
+        path.write_text(f"{HEAD}    def forward(self, x):{FOUND[inner]}\n{TAIL}")
+        assert (said in watched(programs, path).out) == (inner == "state_elsewhere")
+
+
+def test_parameters_that_a_hook_of_pytorchs_computes(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("""
+import torch
+from torch import nn
+
+net = nn.Sequential(nn.utils.weight_norm(nn.Linear(4, 8)), nn.Linear(8, 1))
+for step in range(3):
+    if step == 1:
+        net[0].weight_v.data[2] = 0
+    print("LEFT", net(torch.ones(2, 4)).isnan().tolist())
+""")
+    done = watched(programs, path)
+    assert lines_left(done) == lines_left(programs.plain(path)) != []
+    assert first_bad(done) == "nan 0/_weight_norm_interface:0"
+    assert "before this run" not in done.out
+    assert "the norm of a zero vector, by which weight_norm divides" in done.out
+
+
 def test_what_a_module_keeps_and_does_not_return_was_not_there_before(programs, tmp_path):
     path = tmp_path / "program.py"
     inner = """

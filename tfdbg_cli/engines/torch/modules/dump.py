@@ -485,7 +485,7 @@ class ModulesDump(MemoryDump):
                 if owner == id(parameter):
                     yield f"{self._node_of(node)}:{slot}"
         for call in self._seen.calls:
-            if any(each is parameter for each in call.module.parameters()):
+            if any(each is parameter for each in call.parameters):
                 yield from self._gradients_of(call)
                 yield from map(self.border_name, call.borders.values())
 
@@ -542,7 +542,7 @@ class ModulesDump(MemoryDump):
     def _add_weight(self, parameter: torch.Tensor, before: torch.Tensor, when: int) -> None:
         """A parameter that was bad before, where the calls that read it couldn't be made again."""
         leaf = self._seen.names.tensor(parameter)
-        known = [each for replay in self._replays for each in replay.call.module.parameters()]
+        known = [each for replay in self._replays for each in replay.call.parameters]
         if leaf is None or leaf.name in self._nodes or any(each is parameter for each in known):
             return
         self._nodes[leaf.name] = Node(leaf.name, "Parameter")

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -162,8 +162,11 @@ def fenced(own: set[int]) -> contextlib.AbstractContextManager[Any]:
 
 
 @contextlib.contextmanager
-def spared() -> Iterator[None]:
+def spared() -> Iterator[Callable[[], set[int]]]:
     """Memory that ops within overwrite is put back, and counts as not written to.
+
+    Yields:
+        tells the keys of the storages that were overwritten and were there before.
 
     Raises:
         ReplayRefusal: before an op writes to memory that can't be copied, or to too much of it.
@@ -172,7 +175,7 @@ def spared() -> Iterator[None]:
         mode = _Sparing(counts)
         try:
             with mode:
-                yield
+                yield mode.overwritten
         finally:
             mode.put_back()
 
@@ -256,6 +259,10 @@ class _Sparing(DispatchMode):
                 raise ReplayRefusal(f"it writes to more than {_MOST >> 20} MB")
             with undisturbed():
                 self._copies[key] = storage, storage.clone()
+
+    def overwritten(self) -> set[int]:
+        """The keys of the storages that are put back."""
+        return {*self._copies}
 
     def put_back(self) -> None:
         """The block is over."""

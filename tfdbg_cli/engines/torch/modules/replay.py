@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +47,12 @@ from tfdbg_cli.engines.torch.modules.state import (
 )
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import replaced, tensors_in
-from tfdbg_cli.engines.torch.private import default_device_mode, storage_key, without_hooks
+from tfdbg_cli.engines.torch.private import (
+    default_device_mode,
+    is_wrapped,
+    storage_key,
+    without_hooks,
+)
 from tfdbg_cli.engines.torch.record.assembly import RunDump
 from tfdbg_cli.engines.torch.record.capture import program_modes
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
@@ -78,6 +83,7 @@ class Replay:
         gradients: the tensors that it got, its parameters -> what their gradients are called.
         time: when its backward pass began; 0: none was made.
         differs: it has returned something else than the first time.
+        is_late: it has written to tensors that were what the first call had left.
         is_bad: there was a nan or an infinity, and where one was returned the first time, again.
     """
 
@@ -90,6 +96,7 @@ class Replay:
     gradients: list[tuple[torch.Tensor, str]] = field(default_factory=list)
     time: int = 0
     differs: bool = False
+    is_late: bool = False
     is_bad: bool = False
     came_in: bool = False
 
@@ -112,19 +119,23 @@ class Replayer:
         self._names = names
         self._aside = aside
 
-    def again(self, call: ModuleCall, needs_gradients: bool) -> Replay:
-        """Make a call once more, and its backward pass if there was one.
+    def again(self, call: ModuleCall, backward: int | None = None) -> Replay:
+        """Make a call once more, and its last backward pass if there was one.
 
         Args:
             call: as the program has made it.
-            needs_gradients: the backward pass is what this is about.
+            backward: when the backward pass, which this is about, had something bad; ``None``: it
+                is about the call.
 
         Raises:
             ReplayRefusal: that isn't possible, or would not be unnoticed.
         """
         self.check(call)
+        needs_gradients = backward is not None
         gradients = {
-            slot: border.gradients[-1] for slot, border in call.borders.items() if border.gradients
+            slot: found[-1]
+            for slot, border in call.borders.items()
+            if (found := [g for g in border.gradients if backward is None or g.time <= backward])
         }
         if gradients and all(each.is_whole for each in gradients.values()):
             try:
@@ -144,8 +155,10 @@ class Replayer:
         args, kwargs = _arguments(call, twins)
         level = FullLevel(self._watch, self._names)
         given = _CallArguments(call, twins)
-        output = self._run(level, call, lambda: self._forward(level, given, args, kwargs))
-        return self._result(level, call, output, given.named())
+        output, is_late = self._run(
+            level, call, twins, lambda: self._forward(level, given, args, kwargs)
+        )
+        return self._result(level, call, output, given.named(), is_late)
 
     def _with_backward(self, call: ModuleCall, gradients: dict[int, Gradient]) -> Replay:
         leaves: dict[int, torch.Tensor] = {}
@@ -168,15 +181,15 @@ class Replayer:
             found.update(self._backward(level, call, output, gradients, leaves))
             return output
 
-        output = self._run(level, call, run)
+        output, is_late = self._run(level, call, twins, run)
         handed = {
             slot: level.tensor_name(each.tensor)
             for slot, each in gradients.items()
             if each.tensor is not None
         }
-        result = self._result(level, call, output, given.named())
+        result = self._result(level, call, output, given.named(), is_late)
         result.handed = handed
-        known = (*(tensor for tensor, _ in call.tensors), *call.module.parameters())
+        known = (*(tensor for tensor, _ in call.tensors), *call.parameters)
         by_id = {id(tensor): tensor for tensor in known}
         result.gradients = [
             (by_id[key], name)
@@ -199,6 +212,8 @@ class Replayer:
             raise ReplayRefusal("it is given an iterator")
         if not call.start.has_same_parameters():
             raise ReplayRefusal("parameters were written to since")
+        if any(map(is_wrapped, call.parameters)):
+            raise ReplayRefusal("a transform of torch.func is at work on its parameters")
         if call.module.training != call.trains:
             raise ReplayRefusal("it is in another mode now (train or eval)")
         for part in filter(has_iterator, call.module.modules()):
@@ -231,8 +246,18 @@ class Replayer:
         finally:
             sys.settrace(tracer)
 
-    def _run(self, level: FullLevel, call: ModuleCall, run: Callable[[], Any]) -> Any:
-        """Do something as at the time of a call; what it changes is put back."""
+    def _run(
+        self,
+        level: FullLevel,
+        call: ModuleCall,
+        twins: Mapping[int, torch.Tensor],
+        run: Callable[[], Any],
+    ) -> tuple[Any, bool]:
+        """Do something as at the time of a call; what it changes is put back.
+
+        Returns:
+            What it returns, and whether it writes to memory that wasn't what it was at the call.
+        """
         start = call.start
         assert start is not None
         reach = Reach(call.module, call.arguments)
@@ -242,7 +267,7 @@ class Replayer:
                 self.around(level, call.module),
                 unchanged(call.module, reach),
                 confined(),
-                spared(),
+                spared() as overwritten,
             ):
                 start.restore()
                 put_random(call.random)
@@ -253,7 +278,8 @@ class Replayer:
                     finally:
                         level.stop()
                 level.holder.settle()  # what is put back now isn't seen
-                return output
+                known = {storage_key(each) for each in (*start.copied(), *twins.values())}
+                return output, not overwritten() <= known
         except BaseException:
             level.discard()
             raise
@@ -286,7 +312,7 @@ class Replayer:
             for slot, gradient in gradients.items()
             if slot < len(made) and made[slot].requires_grad and gradient.tensor is not None
         ]
-        parameters = [each for each in call.module.parameters() if each.requires_grad]
+        parameters = [each for each in call.parameters if each.requires_grad]
         leaves = {id(each): each for each in parameters} | twins
         if not pairs or not leaves:
             raise ReplayRefusal("it has no gradients the second time")
@@ -314,6 +340,7 @@ class Replayer:
         call: ModuleCall,
         output: Any,
         inputs: list[tuple[torch.Tensor, str]],
+        is_late: bool,
     ) -> Replay:
         made = [tensor for _, tensor in tensors_in("", output)]
         outputs = {slot: level.tensor_name(tensor) for slot, tensor in enumerate(made)}
@@ -334,6 +361,7 @@ class Replayer:
         dump.settle()  # the update that comes isn't seen
         replay = Replay(call, dump, bool(capture.filter_passed), inputs, outputs)
         replay.differs, replay.is_bad = differs, level.has_nonfinite and not is_good
+        replay.is_late = is_late
         if replay.passed:
             self._look_at_inputs(replay)
         return replay

@@ -72,7 +72,8 @@ class Search:
                     continue
                 tried.add(id(call))
                 try:
-                    replay = self._replayer.again(call, event.kind not in (OUTPUT, WEIGHT))
+                    backward = event.time if event.kind not in (OUTPUT, WEIGHT) else None
+                    replay = self._replayer.again(call, backward)
                     if not replay.is_bad and event.kind == WEIGHT:
                         tried.discard(id(call))
                         continue  # nothing has read it
@@ -110,7 +111,7 @@ class Search:
                 return
             if call.parent is None and id(call) not in known:
                 with contextlib.suppress(ReplayRefusal):
-                    replay = self._replayer.again(call, False)
+                    replay = self._replayer.again(call)
                     if not replay.differs:
                         self.replays.append(replay)
 
@@ -130,7 +131,7 @@ class Search:
             found = [
                 call
                 for call in (reversed(self._calls) if kind == PARAMETER else self._calls)
-                if any(each is thing for each in call.module.parameters())
+                if any(each is thing for each in call.parameters)
             ]
         else:
             found = []

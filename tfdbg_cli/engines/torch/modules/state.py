@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 import torch
 
 from tfdbg_cli.engines.torch.modules.reach import Reach, is_of_the_program
-from tfdbg_cli.engines.torch.private import any_autocast, buffers_of, count_of, write_count
+from tfdbg_cli.engines.torch.private import (
+    any_autocast,
+    buffers_of,
+    children_of,
+    count_of,
+    parameters_of,
+    write_count,
+)
 from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.layouts import fingerprint, undisturbed
 
@@ -142,6 +149,9 @@ class _Parts(NamedTuple):
     Attributes:
         buffers: the dictionaries of each part.
         parameters: all of them.
+        places: where the parameters of each part are, and these.
+        held: the dictionaries of the parameters and the parts of each part.
+        ids: of what these hold.
         statistics: those without a gradient, if they are small: Keras keeps what layers write
             there, as others do in buffers.
         counted: the other parameters.
@@ -151,6 +161,9 @@ class _Parts(NamedTuple):
 
     buffers: list[dict[str, Any]]
     parameters: list[torch.Tensor]
+    places: list[tuple[dict[str, Any], str, torch.Tensor | None]]
+    held: list[dict[str, Any]]
+    ids: list[int]
     statistics: dict[str, Any]
     counted: list[torch.Tensor]
     is_plain: bool
@@ -162,22 +175,35 @@ _parts: weakref.WeakKeyDictionary[torch.nn.Module, _Parts] = weakref.WeakKeyDict
 
 def _parts_of(module: torch.nn.Module) -> _Parts:
     found = _parts.get(module)
-    if found is None:
+    # The program may put other parameters there for one call (`functional_call`), or other parts.
+    if found is None or found.ids != _ids(found.held):
         inner = list(module.modules())
         own = [each for each in inner if not type(each).__module__.startswith("torch.nn.modules.")]
-        frozen = {name: each for name, each in module.named_parameters() if not each.requires_grad}
+        named = dict(module.named_parameters())
+        frozen = {name: each for name, each in named.items() if not each.requires_grad}
         if sum(each.nbytes for each in frozen.values()) > _LARGEST_BUFFER:
             frozen = {}
-        copied, parameters = {*map(id, frozen.values())}, list(module.parameters())
-        found = _parts[module] = _Parts(
+        copied = {*map(id, frozen.values())}
+        owners = [*map(parameters_of, inner)]
+        held = [*owners, *map(children_of, inner)]
+        found = _Parts(
             [buffers_of(part) for part in inner],
-            parameters,
+            [*named.values()],
+            [(owner, *item) for owner in owners for item in owner.items()],
+            held,
+            _ids(held),
             frozen,
-            [each for each in parameters if id(each) not in copied],
+            [each for each in named.values() if id(each) not in copied],
             not own,
             [vars(part) for part in own],
         )
+        if all(each.is_leaf for each in named.values()):  # another one keeps its graph
+            _parts[module] = found
     return found
+
+
+def _ids(held: Iterable[dict[str, Any]]) -> list[int]:
+    return [*map(id, itertools.chain.from_iterable(map(dict.values, held)))]
 
 
 class Start:
@@ -191,6 +217,7 @@ class Start:
     def __init__(self, module: torch.nn.Module) -> None:
         parts = _parts_of(module)
         self.parameters = parts.parameters
+        self._places = parts.places
         self._counted = parts.counted
         self.writes = self.count_writes()
         self._buffers = _copied([*parts.buffers, parts.statistics], _LARGEST_BUFFER)
@@ -208,8 +235,14 @@ class Start:
         except RuntimeError:  # there are inference tensors among them
             return sum(map(count_of, self._counted))
 
+    def copied(self) -> Iterator[torch.Tensor]:
+        """The tensors whose elements `restore` puts back."""
+        return (buffer for _, _, buffer, _ in self._buffers)
+
     def restore(self) -> None:
-        """Buffers, attributes and random numbers are again what they were, as far as known."""
+        """All is again what it was, as far as known: parameters, buffers, random numbers."""
+        for owner, name, parameter in self._places:
+            owner[name] = parameter
         with undisturbed():
             for attributes, before in self._attributes:
                 _put_attributes(attributes, before)
