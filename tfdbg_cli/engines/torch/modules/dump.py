@@ -178,8 +178,13 @@ class ModulesDump(MemoryDump):
             self._results[renamed(name)] = True
 
     def _leaves_of_modules(self) -> dict[str, str]:
-        """What outputs of modules are called outside, and what they are called here."""
+        """What outputs of modules, and what they keep, are called outside -> here."""
         found = {}
+        for replay in self._replays:
+            for tensor, again in replay.kept:
+                name = self._seen.outside_name(tensor)
+                if name.startswith(_INPUT):
+                    found[name] = self._renamed(replay, again)
         for call in self._seen.calls:
             for border in call.borders.values() if call.parent is None else ():
                 tensor = border.kept

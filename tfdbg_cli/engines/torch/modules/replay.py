@@ -23,7 +23,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -40,6 +40,7 @@ from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined, spa
 from tfdbg_cli.engines.torch.modules.reach import Reach
 from tfdbg_cli.engines.torch.modules.state import (
     has_iterator,
+    held_tensors,
     put_random,
     unchanged,
     under,
@@ -79,6 +80,8 @@ class Replay:
         came_in: something that it gets was bad already, and not by a module.
         inputs: tensors that it got -> what they are called in the dump.
         outputs: slot -> what its outputs are called.
+        kept: tensors that the module keeps elsewhere, with the same elements as the second time ->
+            what they are called.
         handed: slot -> what the gradients are called that its backward pass began with.
         gradients: the tensors that it got, its parameters -> what their gradients are called.
         time: when its backward pass began; 0: none was made.
@@ -92,6 +95,7 @@ class Replay:
     passed: bool
     inputs: list[tuple[torch.Tensor, str]] = field(default_factory=list)
     outputs: dict[int, str] = field(default_factory=dict)
+    kept: list[tuple[torch.Tensor, str]] = field(default_factory=list)
     handed: dict[int, str] = field(default_factory=dict)
     gradients: list[tuple[torch.Tensor, str]] = field(default_factory=list)
     time: int = 0
@@ -155,10 +159,8 @@ class Replayer:
         args, kwargs = _arguments(call, twins)
         level = FullLevel(self._watch, self._names)
         given = _CallArguments(call, twins)
-        output, is_late = self._run(
-            level, call, twins, lambda: self._forward(level, given, args, kwargs)
-        )
-        return self._result(level, call, output, given.named(), is_late)
+        done = self._run(level, call, twins, lambda: self._forward(level, given, args, kwargs))
+        return self._result(level, call, done, given.named())
 
     def _with_backward(self, call: ModuleCall, gradients: dict[int, Gradient]) -> Replay:
         leaves: dict[int, torch.Tensor] = {}
@@ -181,13 +183,13 @@ class Replayer:
             found.update(self._backward(level, call, output, gradients, leaves))
             return output
 
-        output, is_late = self._run(level, call, twins, run)
+        done = self._run(level, call, twins, run)
         handed = {
             slot: level.tensor_name(each.tensor)
             for slot, each in gradients.items()
             if each.tensor is not None
         }
-        result = self._result(level, call, output, given.named(), is_late)
+        result = self._result(level, call, done, given.named())
         result.handed = handed
         known = (*(tensor for tensor, _ in call.tensors), *call.parameters)
         by_id = {id(tensor): tensor for tensor in known}
@@ -252,15 +254,12 @@ class Replayer:
         call: ModuleCall,
         twins: Mapping[int, torch.Tensor],
         run: Callable[[], Any],
-    ) -> tuple[Any, bool]:
-        """Do something as at the time of a call; what it changes is put back.
-
-        Returns:
-            What it returns, and whether it writes to memory that wasn't what it was at the call.
-        """
+    ) -> _Done:
+        """Do something as at the time of a call; what it changes is put back."""
         start = call.start
         assert start is not None
         reach = Reach(call.module, call.arguments)
+        before = held_tensors(call.module)
         level.begin_run()
         try:
             with (
@@ -279,7 +278,12 @@ class Replayer:
                         level.stop()
                 level.holder.settle()  # what is put back now isn't seen
                 known = {storage_key(each) for each in (*start.copied(), *twins.values())}
-                return output, not overwritten() <= known
+                kept = [
+                    (before[place], each)
+                    for place, each in held_tensors(call.module).items()
+                    if place in before and before[place] is not each
+                ]
+                return _Done(output, kept, not overwritten() <= known)
         except BaseException:
             level.discard()
             raise
@@ -338,11 +342,10 @@ class Replayer:
         self,
         level: FullLevel,
         call: ModuleCall,
-        output: Any,
+        done: _Done,
         inputs: list[tuple[torch.Tensor, str]],
-        is_late: bool,
     ) -> Replay:
-        made = [tensor for _, tensor in tensors_in("", output)]
+        made = [tensor for _, tensor in tensors_in("", done.output)]
         outputs = {slot: level.tensor_name(tensor) for slot, tensor in enumerate(made)}
         differs = is_good = False
         with undisturbed():
@@ -352,6 +355,11 @@ class Replayer:
                     continue
                 differs = True
                 is_good = is_good or (is_nonfinite(first) and not is_nonfinite(made[slot]))
+            kept = [
+                (first, level.tensor_name(again))
+                for first, again in done.kept
+                if same_bits(first, again)
+            ]
         capture = level.finish(None)
         dump = capture.dump
         if dump is None:
@@ -361,7 +369,7 @@ class Replayer:
         dump.settle()  # the update that comes isn't seen
         replay = Replay(call, dump, bool(capture.filter_passed), inputs, outputs)
         replay.differs, replay.is_bad = differs, level.has_nonfinite and not is_good
-        replay.is_late = is_late
+        replay.is_late, replay.kept = done.is_late, [pair for pair in kept if pair[1]]
         if replay.passed:
             self._look_at_inputs(replay)
         return replay
@@ -384,6 +392,21 @@ class Replayer:
             if datum.tensor_name not in given
             and (dump.suspects is None or datum.tensor_name in dump.suspects)
         )
+
+
+class _Done(NamedTuple):
+    """What came of doing something as at the time of a call.
+
+    Attributes:
+        output: what it returns.
+        kept: tensors that the module keeps, as the program's own call has left them and as this has
+            made them.
+        is_late: it writes to memory that wasn't what it was at the call.
+    """
+
+    output: Any
+    kept: list[tuple[torch.Tensor, torch.Tensor]]
+    is_late: bool
 
 
 class _CallArguments:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tfdbg_cli.engines.torch.modules.reach import Reach, is_of_the_program
+from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import (
     any_autocast,
     buffers_of,
@@ -32,6 +33,7 @@ __all__ = [
     "Start",
     "circumstances",
     "has_iterator",
+    "held_tensors",
     "keep_container",
     "keep_object",
     "keep_random",
@@ -189,7 +191,8 @@ def _parts_of(module: torch.nn.Module) -> _Parts:
         found = _Parts(
             [buffers_of(part) for part in inner],
             [*named.values()],
-            [(owner, *item) for owner in owners for item in owner.items()],
+            # Those of TorchScript aren't dictionaries.
+            [(each, *item) for each in owners if isinstance(each, dict) for item in each.items()],
             held,
             _ids(held),
             frozen,
@@ -203,7 +206,7 @@ def _parts_of(module: torch.nn.Module) -> _Parts:
 
 
 def _ids(held: Iterable[dict[str, Any]]) -> list[int]:
-    return [*map(id, itertools.chain.from_iterable(map(dict.values, held)))]
+    return [id(value) for each in held for value in each.values()]
 
 
 class Start:
@@ -271,6 +274,17 @@ def _restore(kept: list[_Buffer]) -> None:
         owner[name] = buffer
         # Through `data`, whose version is its own: the program must not take it for a change.
         buffer.data.copy_(copy)
+
+
+def held_tensors(module: torch.nn.Module) -> dict[tuple[int, str], torch.Tensor]:
+    """The tensors that a module and its parts keep, but for parameters, by their places."""
+    return {
+        (id(part), name): tensor
+        for part in module.modules()
+        for key, value in [*vars(part).items(), *buffers_of(part).items()]
+        if not key.startswith("_") or isinstance(value, torch.Tensor)
+        for name, tensor in tensors_in(key, value)
+    }
 
 
 # What is put back.
