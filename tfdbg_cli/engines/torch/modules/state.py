@@ -152,7 +152,7 @@ class _Parts(NamedTuple):
         buffers: the dictionaries of each part.
         parameters: all of them.
         places: where the parameters of each part are, and these.
-        held: the dictionaries of the parameters and the parts of each part.
+        held: views of the parameters and of the parts of each part.
         ids: of what these hold.
         statistics: those without a gradient, if they are small: Keras keeps what layers write
             there, as others do in buffers.
@@ -164,7 +164,7 @@ class _Parts(NamedTuple):
     buffers: list[dict[str, Any]]
     parameters: list[torch.Tensor]
     places: list[tuple[dict[str, Any], str, torch.Tensor | None]]
-    held: list[dict[str, Any]]
+    held: list[Any]
     ids: list[int]
     statistics: dict[str, Any]
     counted: list[torch.Tensor]
@@ -187,7 +187,7 @@ def _parts_of(module: torch.nn.Module) -> _Parts:
             frozen = {}
         copied = {*map(id, frozen.values())}
         owners = [*map(parameters_of, inner)]
-        held = [*owners, *map(children_of, inner)]
+        held = [each.values() for each in (*owners, *map(children_of, inner))]
         found = _Parts(
             [buffers_of(part) for part in inner],
             [*named.values()],
@@ -205,8 +205,8 @@ def _parts_of(module: torch.nn.Module) -> _Parts:
     return found
 
 
-def _ids(held: Iterable[dict[str, Any]]) -> list[int]:
-    return [id(value) for each in held for value in each.values()]
+def _ids(held: Iterable[Iterable[Any]]) -> list[int]:
+    return [*map(id, itertools.chain.from_iterable(held))]
 
 
 class Start:
