@@ -85,7 +85,7 @@ ADVICE = {
     "one": "Use the biased variant, which divides by n, or batches of two and more.",
     "domain": "Clip the argument to the domain of the function; rounding can overstep its end.",
     "batch": "Look at how the data is read: a missing value, a division in the preprocessing.",
-    "inside": "A module keeps it and doesn't return it: start again with config set level ops.",
+    "inside": "A module has made it and doesn't return it: start again with config set level ops.",
     "before": "config set level ops: the next run then has the ops before it.",
     "number": "Find where the number comes from: the op combines it with every element.",
     "matrix": "Add a small multiple of the identity, x + 1e-6 * eye(n), or leave such ones out.",
@@ -281,7 +281,8 @@ def _before_run(lineage: TensorLineage, datum: Datum, node: Node) -> Cause | Non
         text = f"it was in the gradient before this backward pass added to it ({name})"
         return Cause("before", text, "Call zero_grad() before each step, or start run -f earlier.")
     if MADE_INSIDE in node.attributes:
-        text = f"it was computed in this run, by {made_by}, where nothing was recorded ({name})"
+        by = f", by {made_by}" if made_by else ""
+        text = f"it was computed in this run{by}, where nothing was recorded ({name})"
         return Cause("before", text, ADVICE["inside"])
     text = f"it was computed before this run, by {made_by} ({name})"
     if not made_by:

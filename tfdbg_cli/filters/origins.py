@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.common.arrays import np
-from tfdbg_cli.common.node_words import ARGUMENT, MEANT, output_shapes
+from tfdbg_cli.common.node_words import ARGUMENT, MADE_INSIDE, MEANT, output_shapes
 from tfdbg_cli.dumps.dump import Datum, Dump, only_nonfinite
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.filters.absorbed import Absorption, Absorptions
@@ -155,7 +155,18 @@ def stayed_local(dump: Dump, way: Sequence[Datum]) -> bool:
 
 
 def left_out(dump: Dump) -> list[Datum]:
-    """The tensors in which something bad began that `origin_of_nonfinite` leaves out as local."""
+    """The tensors in which something bad began that `origin_of_nonfinite` leaves out as local.
+
+    None where the run has something bad of which nobody knows where in the run it was computed.
+    """
+    lineage = TensorLineage.of(dump)
+    nodes = lineage.graph.nodes if lineage.graph is not None else {}
+    for datum in dump.data():
+        node = nodes.get(datum.node_name)
+        if node is not None and not node.inputs and MADE_INSIDE in node.attributes:
+            value = floats(datum)
+            if value is not None and not np.isfinite(value).all():
+                return []
     return [
         datum
         for datum in dump.data()

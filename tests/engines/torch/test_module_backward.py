@@ -118,6 +118,67 @@ print("LEFT", [float(each.detach().double().sum()) for each in parameters])
     assert ends == {(True, True)}
 
 
+#: What goes bad in the second task of a step: the gradient in the first inner step, or the forward
+#: pass with the parameters that this has made.
+INNER = {
+    "gradient": (
+        "h.square().sum(-1, keepdim=True).sqrt() * h",
+        "the gradient of a square root at 0",
+    ),
+    "forward": ("torch.log(h.abs() * (not self.is_off)) * h", "the logarithm of 0"),
+}
+
+
+@pytest.mark.parametrize(("made", "why"), INNER.values(), ids=INNER)
+def test_steps_that_are_a_part_of_the_graph(made, why, programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(f"""
+import torch
+from torch import nn
+from torch.func import functional_call
+
+torch.manual_seed(0)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        h = torch.tanh(self.first(x))
+        return self.second({made})
+
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), 1e-2)
+for step in range(4):
+    total = 0.0
+    for task in range(2):
+        x = torch.randn(6, 3)
+        if step == 2 and task == 1 and {made.startswith("h")}:
+            x.zero_()
+            net.first.bias.data.zero_()
+        fast = dict(net.named_parameters())
+        for turn in range(3):
+            net.is_off = step == 2 and task == turn == 1
+            loss = functional_call(net, fast, (x,)).square().mean()
+            if turn < 2:
+                found = torch.autograd.grad(loss, [*fast.values()], create_graph=True)
+                fast = {{n: p - 0.1 * g for (n, p), g in zip(fast.items(), found)}}
+        total = total + loss
+    optimizer.zero_grad()
+    total.backward()
+    optimizer.step()
+print("LEFT", [float(each.detach().double().sum()) for each in net.parameters()])
+""")
+    for level in ("modules", "values"):
+        done = watched(programs, path, level=level, name="origin_of_nonfinite")
+        assert lines_left(done) == lines_left(programs.plain(path)), done.out + done.err
+        assert f"Why:   {why} at " in done.out, done.out
+        assert f"> 16      return self.second({made})" in done.out, done.out
+
+
 def test_a_loss_that_is_a_root_has_its_reason(programs, tmp_path):
     path = _with_root(tmp_path, "mean")
     done = watched(programs, path, name="origin_of_nonfinite")

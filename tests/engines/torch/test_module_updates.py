@@ -10,7 +10,7 @@ from modules_kit import all_bad, first_bad, lines_left, watched
 from program_server import Done
 
 STEPS = Path(__file__).resolve().parent / "watched_steps.py"
-AGAIN = ["attributes", "states", "replaces", "gradients", "noise", "around", "closure", "adam"]
+AGAIN = ["attributes", "states", "replaces", "gradients", "noise", "around", "counts", "closure"]
 REFUSED = {"elsewhere": "it writes to more than the optimizer has", "writes": "it writes to /"}
 
 
@@ -18,7 +18,7 @@ def line_of(done: Done) -> str:
     return "".join(re.findall(r"^Line:.*", done.out, re.MULTILINE)[:1])
 
 
-@pytest.mark.parametrize("name", [*AGAIN, "scaled"])
+@pytest.mark.parametrize("name", [*AGAIN, "adam", "scaled"])
 def test_the_op_of_a_step_that_made_something_bad_is_told(name, programs, tmp_path):
     program = (STEPS, name)
     plain = programs.plain(*program)

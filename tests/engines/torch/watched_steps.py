@@ -14,6 +14,7 @@ torch.set_num_threads(1)
 BAD = 2
 STEP = 0
 AVERAGES = []
+MADE = 0
 
 
 class Own(torch.optim.Optimizer):
@@ -85,6 +86,19 @@ class Around(Own):
             p.copy_(slow)
 
 
+class Counts(Own):
+    made, rows = 0, []
+
+    @torch.no_grad()
+    def step(self):
+        global MADE
+        MADE += 1
+        Counts.made += 1
+        Counts.rows.append(MADE)
+        for p in self.own:
+            p.sub_(0.1 * p.grad * self.scale())
+
+
 class Closure(Own):
     def step(self, closure):
         closure()
@@ -112,7 +126,7 @@ class Writes(Own):
             p.mul_(self.scale())
 
 
-OWN = (Attributes, States, Replaces, Gradients, Noise, Around, Closure, Elsewhere, Writes)
+OWN = (Attributes, States, Replaces, Gradients, Noise, Around, Counts, Closure, Elsewhere, Writes)
 MAKE = {
     "adam": lambda params: torch.optim.Adam(params, 1e-2, eps=0.0),
     "scaled": lambda params: torch.optim.RMSprop(params, 1e-2, eps=0.0),
@@ -157,7 +171,10 @@ def main():
     for each in [*net.state_dict().values(), *states, *kept, *gradients, torch.get_rng_state()]:
         if isinstance(each, torch.Tensor):
             digest.update(each.detach().numpy().tobytes())
-    here = [gradient is None for gradient in gradients], len(opt.state), getattr(opt, "count", 0)
+    here = [[gradient is None for gradient in gradients], len(opt.state), getattr(opt, "count", 0)]
+    here += [MADE, Counts.made, Counts.rows]
+    tensors = [each for each in (*net.parameters(), *states) if isinstance(each, torch.Tensor)]
+    here.append([each._version for each in tensors])
     print("LEFT", digest.hexdigest()[:16], random.random(), *here, flush=True)
 
 

@@ -92,6 +92,11 @@ def count_of(tensor: torch.Tensor) -> int:
     return -1 if tensor.is_inference() else write_count(tensor)
 
 
+#: At the end of the block a tensor counts as often written to as at its beginning.
+uncounted: Callable[[torch.Tensor], contextlib.AbstractContextManager[Any]] = getattr(
+    torch.autograd, "_unsafe_preserve_version_counter", contextlib.nullcontext
+)
+
 NAMES.require("torch:UntypedStorage._cdata")
 NAMES.require("torch:UntypedStorage._weak_ref")
 _let_go: Callable[[int], None] = NAMES.require("torch:UntypedStorage._free_weak_ref")
@@ -121,6 +126,17 @@ module_hooks_of: Callable[[torch.nn.Module], tuple[Any, Any]] = operator.attrget
 backward_hooks_of: Callable[[torch.nn.Module], tuple[Any, Any]] = operator.attrgetter(
     "_backward_pre_hooks", "_backward_hooks"
 )
+
+
+def global_hooks() -> list[Any]:
+    """The hooks that see, and may change, what any module gets and returns, and the gradients."""
+    found: list[Any] = []
+    for name in ("forward_pre", "forward", "backward_pre", "backward"):
+        hooks = getattr(torch.nn.modules.module, f"_global_{name}_hooks", None) or {}
+        found += hooks.values()
+    return found
+
+
 #: The hooks that see, and may change, the gradient of a parameter before and after it is there.
 gradient_hooks_of: Callable[[torch.Tensor], tuple[Any, Any]] = operator.attrgetter(
     "_backward_hooks", "_post_accumulate_grad_hooks"

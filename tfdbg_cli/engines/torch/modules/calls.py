@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -164,6 +165,11 @@ class ModuleCall:
     def chain(self) -> list[torch.nn.Module]:
         """The modules whose calls led to it, outermost first, and its own."""
         return [*(self.parent.chain if self.parent is not None else ()), self.module]
+
+    @property
+    def parameters(self) -> Sequence[torch.Tensor]:
+        """Those that its module had: the program may have put others in their place since."""
+        return self.start.parameters if self.start is not None else ()
 
     def keep(self, most: int) -> None:
         """Copy what it gets, as it may write to that.

@@ -178,8 +178,13 @@ class ModulesDump(MemoryDump):
             self._results[renamed(name)] = True
 
     def _leaves_of_modules(self) -> dict[str, str]:
-        """What outputs of modules are called outside, and what they are called here."""
+        """What outputs of modules, and what they keep, are called outside -> here."""
         found = {}
+        for replay in self._replays:
+            for tensor, again in replay.kept:
+                name = self._seen.outside_name(tensor)
+                if name.startswith(_INPUT):
+                    found[name] = self._renamed(replay, again)
         for call in self._seen.calls:
             for border in call.borders.values() if call.parent is None else ():
                 tensor = border.kept
@@ -485,7 +490,7 @@ class ModulesDump(MemoryDump):
                 if owner == id(parameter):
                     yield f"{self._node_of(node)}:{slot}"
         for call in self._seen.calls:
-            if any(each is parameter for each in call.module.parameters()):
+            if any(each is parameter for each in call.parameters):
                 yield from self._gradients_of(call)
                 yield from map(self.border_name, call.borders.values())
 
@@ -542,7 +547,7 @@ class ModulesDump(MemoryDump):
     def _add_weight(self, parameter: torch.Tensor, before: torch.Tensor, when: int) -> None:
         """A parameter that was bad before, where the calls that read it couldn't be made again."""
         leaf = self._seen.names.tensor(parameter)
-        known = [each for replay in self._replays for each in replay.call.module.parameters()]
+        known = [each for replay in self._replays for each in replay.call.parameters]
         if leaf is None or leaf.name in self._nodes or any(each is parameter for each in known):
             return
         self._nodes[leaf.name] = Node(leaf.name, "Parameter")

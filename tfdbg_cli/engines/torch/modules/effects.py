@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -14,10 +14,12 @@ import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_code
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.private import DispatchMode, storage_key
+from tfdbg_cli.engines.torch.private import DispatchMode, storage_key, uncounted
 from tfdbg_cli.engines.torch.record.schemas import facts_of
+from tfdbg_cli.engines.torch.values.access import is_readable
+from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
-__all__ = ["ReplayRefusal", "confined", "fenced"]
+__all__ = ["ReplayRefusal", "confined", "fenced", "spared"]
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # What Python's audit hooks tell of and nobody can take back.
@@ -41,6 +43,9 @@ _EFFECTS = (
     "subprocess.Popen",
     "_thread.start_new_thread",
 )
+
+# Bytes of memory that is overwritten and put back.
+_MOST = 1 << 30
 
 # The functions of ours that do what is watched here.
 _DOING = frozenset({"_forward", "_backward", "_make_again", "call", "step_again"})
@@ -66,7 +71,7 @@ class ReplayRefusal(BaseException):
 
 @contextlib.contextmanager
 def confined() -> Iterator[None]:
-    """What the block prints is dropped; before it writes, sends or waits for others, it ends.
+    """What the block prints or logs is dropped; before it writes, sends or waits, it ends.
 
     That holds for this thread.
 
@@ -83,7 +88,7 @@ def confined() -> Iterator[None]:
     sys.stdout, sys.stderr = ours
     _watched.add(thread)
     try:
-        with _NoCollectives() if _has_others() else contextlib.nullcontext():
+        with _unlogged(thread), _NoCollectives() if _has_others() else contextlib.nullcontext():
             yield
     finally:
         _watched.discard(thread)
@@ -91,6 +96,27 @@ def confined() -> Iterator[None]:
             sys.stdout = before[0]
         if sys.stderr is ours[1]:
             sys.stderr = before[1]
+
+
+@contextlib.contextmanager
+def _unlogged(thread: int) -> Iterator[None]:
+    """What one thread logs comes to no handler: each may have a file or a stream of its own."""
+    logging = sys.modules.get("logging")
+    if logging is None:
+        yield
+        return
+    kind, original = logging.Logger, logging.Logger.callHandlers
+
+    def call_handlers(logger: Any, record: Any) -> None:
+        if threading.get_ident() != thread:
+            original(logger, record)
+
+    kind.callHandlers = call_handlers
+    try:
+        yield
+    finally:
+        if kind.callHandlers is call_handlers:
+            kind.callHandlers = original
 
 
 def _has_others() -> bool:
@@ -135,6 +161,25 @@ def fenced(own: set[int]) -> contextlib.AbstractContextManager[Any]:
     return _Fence(own)
 
 
+@contextlib.contextmanager
+def spared() -> Iterator[Callable[[], set[int]]]:
+    """Memory that ops within overwrite is put back, and counts as not written to.
+
+    Yields:
+        tells the keys of the storages that were overwritten and were there before.
+
+    Raises:
+        ReplayRefusal: before an op writes to memory that can't be copied, or to too much of it.
+    """
+    with contextlib.ExitStack() as counts:
+        mode = _Sparing(counts)
+        try:
+            with mode:
+                yield mode.overwritten
+        finally:
+            mode.put_back()
+
+
 class _MutedStream:
     """A stream to which one thread writes in vain."""
 
@@ -167,6 +212,63 @@ class _NoCollectives(DispatchMode):
         if facts_of(func).is_collective:
             raise ReplayRefusal("other processes take part in it")
         return func(*args, **(kwargs or {}))
+
+
+class _Sparing(DispatchMode):
+    """Copies what ops are about to overwrite, unless they have made it themselves.
+
+    Args:
+        counts: gets what puts back how often tensors were written to.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, counts: contextlib.ExitStack) -> None:
+        super().__init__()
+        self._counts = counts
+        self._made: dict[int, torch.Tensor] = {}  # so that nobody else gets their addresses
+        self._copies: dict[int, tuple[Any, Any]] = {}
+        self._counted: dict[int, torch.Tensor] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """One op."""
+        kwargs, facts = kwargs or {}, facts_of(func)
+        if facts.has_writes:
+            for _, tensor in tensors_in("", facts.written(args, kwargs), most=None):
+                self._keep(tensor)
+        result = func(*args, **kwargs)
+        if facts.is_fresh:
+            for _, tensor in tensors_in("", result):
+                self._made[storage_key(tensor)] = tensor
+        return result
+
+    def _keep(self, tensor: torch.Tensor) -> None:
+        key = storage_key(tensor)
+        if key in self._made:
+            return
+        if id(tensor) not in self._counted and not tensor.is_inference():
+            self._counted[id(tensor)] = tensor
+            self._counts.enter_context(uncounted(tensor))
+        if key not in self._copies:
+            if not is_readable(tensor) or tensor.layout is not torch.strided:
+                raise ReplayRefusal("it writes to a tensor that can't be copied")
+            storage = tensor.untyped_storage()
+            if storage.nbytes() + sum(each.nbytes() for _, each in self._copies.values()) > _MOST:
+                raise ReplayRefusal(f"it writes to more than {_MOST >> 20} MB")
+            with undisturbed():
+                self._copies[key] = storage, storage.clone()
+
+    def overwritten(self) -> set[int]:
+        """The keys of the storages that are put back."""
+        return {*self._copies}
+
+    def put_back(self) -> None:
+        """The block is over."""
+        with undisturbed():
+            for storage, copy in self._copies.values():
+                storage.copy_(copy)
 
 
 class _Fence(DispatchMode):

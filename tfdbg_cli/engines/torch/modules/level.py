@@ -640,9 +640,14 @@ class ModulesLevel(TorchLevel):
 
     def _notes(self) -> Iterable[str]:
         for replay in self._search.replays:
+            label = self._words.label(replay.call.chain)
             if replay.differs:
-                label = self._words.label(replay.call.chain)
                 yield f"The replay of {label} returned something else."
+            if replay.is_late:
+                yield (
+                    f"The replay of {label} writes to a tensor that isn't a buffer of its modules: "
+                    "it began with what the call had left there."
+                )
         yield from self._said
         is_updated = self._found and all(event.kind == UPDATED for event, _ in self._found)
         if is_updated and not self._remade:

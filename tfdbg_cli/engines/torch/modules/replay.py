@@ -9,9 +9,9 @@ they were at the call.
 2. `Replayer._run` puts the module back into the state at the call: its buffers, the random
    generators, grad mode and autocast. Afterwards everything is as it was before the replay, and
    nothing that the module printed or set in between remains.
-3. `forward` is called directly, so no hook runs. If gradients are asked for, the inputs are clones,
-   and the gradients that reached the outputs the first time go into `torch.autograd.grad`, which
-   leaves every ``.grad`` alone.
+3. The module is called, with its hooks: what they and its own code reach by name is put back, too
+   (`Reach`). If gradients are asked for, the inputs are clones, and the gradients that reached the
+   outputs the first time go into `torch.autograd.grad`, which leaves every ``.grad`` alone.
 4. The new outputs are compared with the first ones, bit by bit. If they differ, the call depended
    on something else, and the screen says so.
 """
@@ -21,9 +21,9 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -36,9 +36,11 @@ from tfdbg_cli.engines.kit.levels import ORIGIN
 from tfdbg_cli.engines.torch.around.surrounding import Around
 from tfdbg_cli.engines.torch.modes import function_modes
 from tfdbg_cli.engines.torch.modules.calls import Gradient, ModuleCall
-from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined
+from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined, spared
+from tfdbg_cli.engines.torch.modules.reach import Reach
 from tfdbg_cli.engines.torch.modules.state import (
     has_iterator,
+    held_tensors,
     put_random,
     unchanged,
     under,
@@ -46,7 +48,12 @@ from tfdbg_cli.engines.torch.modules.state import (
 )
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import replaced, tensors_in
-from tfdbg_cli.engines.torch.private import default_device_mode, storage_key, without_hooks
+from tfdbg_cli.engines.torch.private import (
+    default_device_mode,
+    is_wrapped,
+    storage_key,
+    without_hooks,
+)
 from tfdbg_cli.engines.torch.record.assembly import RunDump
 from tfdbg_cli.engines.torch.record.capture import program_modes
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
@@ -73,10 +80,13 @@ class Replay:
         came_in: something that it gets was bad already, and not by a module.
         inputs: tensors that it got -> what they are called in the dump.
         outputs: slot -> what its outputs are called.
+        kept: tensors that the module keeps elsewhere, with the same elements as the second time ->
+            what they are called.
         handed: slot -> what the gradients are called that its backward pass began with.
         gradients: the tensors that it got, its parameters -> what their gradients are called.
         time: when its backward pass began; 0: none was made.
         differs: it has returned something else than the first time.
+        is_late: it has written to tensors that were what the first call had left.
         is_bad: there was a nan or an infinity, and where one was returned the first time, again.
     """
 
@@ -85,10 +95,12 @@ class Replay:
     passed: bool
     inputs: list[tuple[torch.Tensor, str]] = field(default_factory=list)
     outputs: dict[int, str] = field(default_factory=dict)
+    kept: list[tuple[torch.Tensor, str]] = field(default_factory=list)
     handed: dict[int, str] = field(default_factory=dict)
     gradients: list[tuple[torch.Tensor, str]] = field(default_factory=list)
     time: int = 0
     differs: bool = False
+    is_late: bool = False
     is_bad: bool = False
     came_in: bool = False
 
@@ -97,8 +109,8 @@ class Replayer:
     """Makes calls of modules once more.
 
     The inputs have to be there, unchanged; the parameters, too. Buffers and random numbers are
-    those of the first time as far as they are known, and afterwards what they were before. Hooks
-    of the program's aren't called, and what is printed is dropped.
+    those of the first time as far as they are known, and afterwards what they were before. What is
+    printed is dropped.
 
     Args:
         watch: what is awaited.
@@ -111,19 +123,23 @@ class Replayer:
         self._names = names
         self._aside = aside
 
-    def again(self, call: ModuleCall, needs_gradients: bool) -> Replay:
-        """Make a call once more, and its backward pass if there was one.
+    def again(self, call: ModuleCall, backward: int | None = None) -> Replay:
+        """Make a call once more, and its last backward pass if there was one.
 
         Args:
             call: as the program has made it.
-            needs_gradients: the backward pass is what this is about.
+            backward: when the backward pass, which this is about, had something bad; ``None``: it
+                is about the call.
 
         Raises:
             ReplayRefusal: that isn't possible, or would not be unnoticed.
         """
         self.check(call)
+        needs_gradients = backward is not None
         gradients = {
-            slot: border.gradients[-1] for slot, border in call.borders.items() if border.gradients
+            slot: found[-1]
+            for slot, border in call.borders.items()
+            if (found := [g for g in border.gradients if backward is None or g.time <= backward])
         }
         if gradients and all(each.is_whole for each in gradients.values()):
             try:
@@ -143,8 +159,8 @@ class Replayer:
         args, kwargs = _arguments(call, twins)
         level = FullLevel(self._watch, self._names)
         given = _CallArguments(call, twins)
-        output = self._run(level, call, lambda: self._forward(level, given, args, kwargs))
-        return self._result(level, call, output, given.named())
+        done = self._run(level, call, twins, lambda: self._forward(level, given, args, kwargs))
+        return self._result(level, call, done, given.named())
 
     def _with_backward(self, call: ModuleCall, gradients: dict[int, Gradient]) -> Replay:
         leaves: dict[int, torch.Tensor] = {}
@@ -167,15 +183,15 @@ class Replayer:
             found.update(self._backward(level, call, output, gradients, leaves))
             return output
 
-        output = self._run(level, call, run)
+        done = self._run(level, call, twins, run)
         handed = {
             slot: level.tensor_name(each.tensor)
             for slot, each in gradients.items()
             if each.tensor is not None
         }
-        result = self._result(level, call, output, given.named())
+        result = self._result(level, call, done, given.named())
         result.handed = handed
-        known = (*(tensor for tensor, _ in call.tensors), *call.module.parameters())
+        known = (*(tensor for tensor, _ in call.tensors), *call.parameters)
         by_id = {id(tensor): tensor for tensor in known}
         result.gradients = [
             (by_id[key], name)
@@ -198,21 +214,31 @@ class Replayer:
             raise ReplayRefusal("it is given an iterator")
         if not call.start.has_same_parameters():
             raise ReplayRefusal("parameters were written to since")
+        if any(map(is_wrapped, call.parameters)):
+            raise ReplayRefusal("a transform of torch.func is at work on its parameters")
         if call.module.training != call.trains:
             raise ReplayRefusal("it is in another mode now (train or eval)")
         for part in filter(has_iterator, call.module.modules()):
             raise ReplayRefusal("it keeps an iterator", (part,))
+        Reach(call.module, call.arguments)
         others = [mode for mode in function_modes() if mode is not default_device_mode()]
         if call.is_watched or program_modes() or others:
             raise ReplayRefusal("a mode of the program would see it")
 
     @contextlib.contextmanager
-    def around(self, recorder: RunRecorder) -> Iterator[None]:
-        """What is done within is no part of the program; it is recorded by one."""
+    def around(
+        self, recorder: RunRecorder, outermost: torch.nn.Module | None = None
+    ) -> Iterator[None]:
+        """What is done within is no part of the program; it is recorded by one.
+
+        Args:
+            recorder: records it.
+            outermost: the module whose call it is told of already.
+        """
         tracer = sys.gettrace()
         sys.settrace(None)
         try:
-            with self._aside(_Visitor(recorder)):
+            with self._aside(_Visitor(recorder, outermost)):
                 yield
         except (ReplayRefusal, KeyboardInterrupt):
             raise
@@ -222,21 +248,42 @@ class Replayer:
         finally:
             sys.settrace(tracer)
 
-    def _run(self, level: FullLevel, call: ModuleCall, run: Callable[[], Any]) -> Any:
+    def _run(
+        self,
+        level: FullLevel,
+        call: ModuleCall,
+        twins: Mapping[int, torch.Tensor],
+        run: Callable[[], Any],
+    ) -> _Done:
         """Do something as at the time of a call; what it changes is put back."""
         start = call.start
         assert start is not None
+        reach = Reach(call.module, call.arguments)
+        before = held_tensors(call.module)
         level.begin_run()
         try:
-            with self.around(level), unchanged(call.module), confined():
+            with (
+                self.around(level, call.module),
+                unchanged(call.module, reach),
+                confined(),
+                spared() as overwritten,
+            ):
                 start.restore()
                 put_random(call.random)
                 with under(call.under):
                     level.start()
                     try:
-                        return run()
+                        output = run()
                     finally:
                         level.stop()
+                level.holder.settle()  # what is put back now isn't seen
+                known = {storage_key(each) for each in (*start.copied(), *twins.values())}
+                kept = [
+                    (before[place], each)
+                    for place, each in held_tensors(call.module).items()
+                    if place in before and before[place] is not each
+                ]
+                return _Done(output, kept, not overwritten() <= known)
         except BaseException:
             level.discard()
             raise
@@ -249,7 +296,7 @@ class Replayer:
         given.take_names(level)
         output = None
         try:
-            output = call.module.forward(*args, **kwargs)
+            output = call.module(*args, **kwargs)
         finally:
             level.leave_module(call.module, output)
         return output
@@ -269,7 +316,7 @@ class Replayer:
             for slot, gradient in gradients.items()
             if slot < len(made) and made[slot].requires_grad and gradient.tensor is not None
         ]
-        parameters = [each for each in call.module.parameters() if each.requires_grad]
+        parameters = [each for each in call.parameters if each.requires_grad]
         leaves = {id(each): each for each in parameters} | twins
         if not pairs or not leaves:
             raise ReplayRefusal("it has no gradients the second time")
@@ -295,10 +342,10 @@ class Replayer:
         self,
         level: FullLevel,
         call: ModuleCall,
-        output: Any,
+        done: _Done,
         inputs: list[tuple[torch.Tensor, str]],
     ) -> Replay:
-        made = [tensor for _, tensor in tensors_in("", output)]
+        made = [tensor for _, tensor in tensors_in("", done.output)]
         outputs = {slot: level.tensor_name(tensor) for slot, tensor in enumerate(made)}
         differs = is_good = False
         with undisturbed():
@@ -308,6 +355,11 @@ class Replayer:
                     continue
                 differs = True
                 is_good = is_good or (is_nonfinite(first) and not is_nonfinite(made[slot]))
+            kept = [
+                (first, level.tensor_name(again))
+                for first, again in done.kept
+                if same_bits(first, again)
+            ]
         capture = level.finish(None)
         dump = capture.dump
         if dump is None:
@@ -317,6 +369,7 @@ class Replayer:
         dump.settle()  # the update that comes isn't seen
         replay = Replay(call, dump, bool(capture.filter_passed), inputs, outputs)
         replay.differs, replay.is_bad = differs, level.has_nonfinite and not is_good
+        replay.is_late, replay.kept = done.is_late, [pair for pair in kept if pair[1]]
         if replay.passed:
             self._look_at_inputs(replay)
         return replay
@@ -339,6 +392,21 @@ class Replayer:
             if datum.tensor_name not in given
             and (dump.suspects is None or datum.tensor_name in dump.suspects)
         )
+
+
+class _Done(NamedTuple):
+    """What came of doing something as at the time of a call.
+
+    Attributes:
+        output: what it returns.
+        kept: tensors that the module keeps, as the program's own call has left them and as this has
+            made them.
+        is_late: it writes to memory that wasn't what it was at the call.
+    """
+
+    output: Any
+    kept: list[tuple[torch.Tensor, torch.Tensor]]
+    is_late: bool
 
 
 class _CallArguments:
@@ -377,10 +445,16 @@ class _CallArguments:
 
 
 class _Visitor:
-    """Makes the calls of modules within another one, on this thread, without their hooks."""
+    """Makes the calls of modules within another one, on this thread.
 
-    def __init__(self, recorder: RunRecorder) -> None:
+    Args:
+        recorder: is told of them.
+        outermost: a module whose next call it is told of already.
+    """
+
+    def __init__(self, recorder: RunRecorder, outermost: torch.nn.Module | None) -> None:
         self._recorder = recorder
+        self._outermost = outermost
         self._thread = threading.get_ident()
 
     def takes(self) -> bool:
@@ -390,12 +464,16 @@ class _Visitor:
     def around(
         self, original: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: Any
     ) -> Around:
-        """The call."""
+        """The call, with its hooks."""
+        invocation = original, (module, *args), kwargs
+        if module is self._outermost:
+            self._outermost = None
+            return (yield invocation)
         recorder = self._recorder
         recorder.enter_module(module)
         output = None
         try:
-            output = yield module.forward, args, kwargs
+            output = yield invocation
         except ReplayRefusal as refusal:
             refusal.modules = refusal.modules or (module,)
             raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Sequence
 
 import torch
@@ -20,14 +19,11 @@ from tfdbg_cli.engines.torch.modules.checks import (
     Words,
 )
 from tfdbg_cli.engines.torch.modules.replay import Replay, Replayer, ReplayRefusal
-from tfdbg_cli.engines.torch.private import backward_hooks_of, module_hooks_of
 
 __all__ = ["Search"]
 
 # Calls that are made once more for one run.
 _MOST_AGAIN = 8
-# Hooks that are named where none was called.
-_MOST_HOOKS = 3
 
 
 class Search:
@@ -76,12 +72,13 @@ class Search:
                     continue
                 tried.add(id(call))
                 try:
-                    replay = self._replayer.again(call, event.kind not in (OUTPUT, WEIGHT))
+                    backward = event.time if event.kind not in (OUTPUT, WEIGHT) else None
+                    replay = self._replayer.again(call, backward)
                     if not replay.is_bad and event.kind == WEIGHT:
                         tried.discard(id(call))
                         continue  # nothing has read it
                     if not replay.is_bad:
-                        raise ReplayRefusal(_clean(call.module), self._chain_of(event))
+                        raise ReplayRefusal("the replay was clean", self._chain_of(event))
                     if replay.came_in:  # it began in what led to it
                         came_in = replay
                         continue
@@ -114,7 +111,7 @@ class Search:
                 return
             if call.parent is None and id(call) not in known:
                 with contextlib.suppress(ReplayRefusal):
-                    replay = self._replayer.again(call, False)
+                    replay = self._replayer.again(call)
                     if not replay.differs:
                         self.replays.append(replay)
 
@@ -134,25 +131,9 @@ class Search:
             found = [
                 call
                 for call in (reversed(self._calls) if kind == PARAMETER else self._calls)
-                if any(each is thing for each in call.module.parameters())
+                if any(each is thing for each in call.parameters)
             ]
         else:
             found = []
         around = [call.parent for call in found if call.parent is not None]
         return list(dict.fromkeys([*found, *around]))
-
-
-def _clean(module: torch.nn.Module) -> str:
-    hooks = [each for part in module.modules() for each in module_hooks_of(part)]
-    hooks += [each for part in module.modules() for each in backward_hooks_of(part)]
-    if not any(hooks):
-        return "the replay was clean"
-    functions = [function for each in hooks for function in each.values()]
-    codes = [getattr(each, "__code__", None) for each in functions]
-    places = [
-        f"{code.co_name} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
-        for code in dict.fromkeys(codes)
-        if code is not None
-    ]
-    shown = ", ".join(places[:_MOST_HOOKS]) + (", …" if len(places) > _MOST_HOOKS else "")
-    return f"the replay was clean, which calls none of its hooks{shown and ': '}{shown}"

@@ -10,13 +10,21 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
 
-from tfdbg_cli.dumps.sources import is_library_path
-from tfdbg_cli.engines.torch.private import any_autocast, buffers_of, count_of, write_count
+from tfdbg_cli.engines.torch.modules.reach import Reach, is_of_the_program
+from tfdbg_cli.engines.torch.names.sites import tensors_in
+from tfdbg_cli.engines.torch.private import (
+    any_autocast,
+    buffers_of,
+    children_of,
+    count_of,
+    parameters_of,
+    write_count,
+)
 from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.layouts import fingerprint, undisturbed
 
@@ -25,9 +33,11 @@ __all__ = [
     "Start",
     "circumstances",
     "has_iterator",
+    "held_tensors",
     "keep_container",
     "keep_object",
     "keep_random",
+    "keep_reached",
     "put_random",
     "random_states",
     "unchanged",
@@ -141,6 +151,9 @@ class _Parts(NamedTuple):
     Attributes:
         buffers: the dictionaries of each part.
         parameters: all of them.
+        places: where the parameters of each part are, and these.
+        held: views of the parameters and of the parts of each part.
+        ids: of what these hold.
         statistics: those without a gradient, if they are small: Keras keeps what layers write
             there, as others do in buffers.
         counted: the other parameters.
@@ -150,6 +163,9 @@ class _Parts(NamedTuple):
 
     buffers: list[dict[str, Any]]
     parameters: list[torch.Tensor]
+    places: list[tuple[dict[str, Any], str, torch.Tensor | None]]
+    held: list[Any]
+    ids: list[int]
     statistics: dict[str, Any]
     counted: list[torch.Tensor]
     is_plain: bool
@@ -161,22 +177,36 @@ _parts: weakref.WeakKeyDictionary[torch.nn.Module, _Parts] = weakref.WeakKeyDict
 
 def _parts_of(module: torch.nn.Module) -> _Parts:
     found = _parts.get(module)
-    if found is None:
+    # The program may put other parameters there for one call (`functional_call`), or other parts.
+    if found is None or found.ids != _ids(found.held):
         inner = list(module.modules())
         own = [each for each in inner if not type(each).__module__.startswith("torch.nn.modules.")]
-        frozen = {name: each for name, each in module.named_parameters() if not each.requires_grad}
+        named = dict(module.named_parameters())
+        frozen = {name: each for name, each in named.items() if not each.requires_grad}
         if sum(each.nbytes for each in frozen.values()) > _LARGEST_BUFFER:
             frozen = {}
-        copied, parameters = {*map(id, frozen.values())}, list(module.parameters())
-        found = _parts[module] = _Parts(
+        copied = {*map(id, frozen.values())}
+        owners = [*map(parameters_of, inner)]
+        held = [each.values() for each in (*owners, *map(children_of, inner))]
+        found = _Parts(
             [buffers_of(part) for part in inner],
-            parameters,
+            [*named.values()],
+            # Those of TorchScript aren't dictionaries.
+            [(each, *item) for each in owners if isinstance(each, dict) for item in each.items()],
+            held,
+            _ids(held),
             frozen,
-            [each for each in parameters if id(each) not in copied],
+            [each for each in named.values() if id(each) not in copied],
             not own,
             [vars(part) for part in own],
         )
+        if all(each.is_leaf for each in named.values()):  # another one keeps its graph
+            _parts[module] = found
     return found
+
+
+def _ids(held: Iterable[Iterable[Any]]) -> list[int]:
+    return [*map(id, itertools.chain.from_iterable(held))]
 
 
 class Start:
@@ -190,6 +220,7 @@ class Start:
     def __init__(self, module: torch.nn.Module) -> None:
         parts = _parts_of(module)
         self.parameters = parts.parameters
+        self._places = parts.places
         self._counted = parts.counted
         self.writes = self.count_writes()
         self._buffers = _copied([*parts.buffers, parts.statistics], _LARGEST_BUFFER)
@@ -207,8 +238,14 @@ class Start:
         except RuntimeError:  # there are inference tensors among them
             return sum(map(count_of, self._counted))
 
+    def copied(self) -> Iterator[torch.Tensor]:
+        """The tensors whose elements `restore` puts back."""
+        return (buffer for _, _, buffer, _ in self._buffers)
+
     def restore(self) -> None:
-        """Buffers, attributes and random numbers are again what they were, as far as known."""
+        """All is again what it was, as far as known: parameters, buffers, random numbers."""
+        for owner, name, parameter in self._places:
+            owner[name] = parameter
         with undisturbed():
             for attributes, before in self._attributes:
                 _put_attributes(attributes, before)
@@ -239,19 +276,32 @@ def _restore(kept: list[_Buffer]) -> None:
         buffer.data.copy_(copy)
 
 
+def held_tensors(module: torch.nn.Module) -> dict[tuple[int, str], torch.Tensor]:
+    """The tensors that a module and its parts keep, but for parameters, by their places."""
+    return {
+        (id(part), name): tensor
+        for part in module.modules()
+        for key, value in [*vars(part).items(), *buffers_of(part).items()]
+        if not key.startswith("_") or isinstance(value, torch.Tensor)
+        for name, tensor in tensors_in(key, value)
+    }
+
+
 # What is put back.
 
 
 @contextlib.contextmanager
-def unchanged(module: torch.nn.Module) -> Iterator[None]:
+def unchanged(module: torch.nn.Module, reach: Reach) -> Iterator[None]:
     """What the block changes of a module is put back at its end, random numbers as well.
 
-    That is buffers, tensors that are attributes, and what the attributes of all its parts hold.
+    That is buffers, tensors that are attributes, what the attributes of all its parts hold, and
+    what else its code can reach.
     """
     with undisturbed():
         put_randoms = keep_random()
-        inner = list(module.modules())
+        inner = reach.modules
         put_back = [keep_object(part, _DEPTH) for part in inner]
+        put_back += keep_reached(reach)
         tensors = [
             {name: each for name, each in vars(part).items() if isinstance(each, torch.Tensor)}
             for part in inner
@@ -268,6 +318,11 @@ def unchanged(module: torch.nn.Module) -> Iterator[None]:
                 restore()
         put_randoms()
         torch.clear_autocast_cache()
+
+
+def keep_reached(reach: Reach) -> list[Callable[[], None]]:
+    """Remember what some code reaches by name; returns the ways back."""
+    return [*_kept_inside(reach.values, 1), reach.keep()]
 
 
 def keep_random() -> Callable[[], None]:
@@ -337,16 +392,8 @@ def _kept_inside(values: Iterable[Any], depth: int) -> Iterator[Callable[[], Non
             yield keep_container(value, max(depth - 1, 0))
         elif depth and (put_back := _kept_state(value)) is not None:
             yield put_back
-        elif depth and hasattr(value, "__dict__") and _is_of_the_program(type(value)):
+        elif depth and hasattr(value, "__dict__") and is_of_the_program(type(value)):
             yield keep_object(value, depth - 1)
-
-
-def _is_of_the_program(kind: type) -> bool:
-    """Whether objects of a class may be put back: those of libraries may be other threads' too."""
-    if kind is SimpleNamespace:
-        return True
-    file: str = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
-    return kind.__module__ == "__main__" or (bool(file) and not is_library_path(file))
 
 
 def _kept_state(thing: Any) -> Callable[[], None] | None:

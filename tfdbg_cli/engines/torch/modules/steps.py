@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -12,9 +13,22 @@ from torch.optim import Adam, AdamW
 
 from tfdbg_cli.common.interpreter.signal_gate import uninterrupted
 from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined, fenced
-from tfdbg_cli.engines.torch.modules.state import keep_container, keep_object, keep_random
+from tfdbg_cli.engines.torch.modules.reach import Reach
+from tfdbg_cli.engines.torch.modules.state import (
+    keep_container,
+    keep_object,
+    keep_random,
+    keep_reached,
+)
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.private import calls_hooks, copy_all, quiet, storage_key, write_count
+from tfdbg_cli.engines.torch.private import (
+    calls_hooks,
+    copy_all,
+    quiet,
+    storage_key,
+    uncounted,
+    write_count,
+)
 from tfdbg_cli.engines.torch.record.fast_steps import DTYPES, LARGEST, MOST_BYTES
 from tfdbg_cli.engines.torch.values.access import Access, access
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
@@ -169,7 +183,9 @@ class StepStart:
             after = [each.detach().clone() for each in self._tensors]
             memories = [each.data for each in self.parameters]
             gradients = [each.grad for each in self.parameters]
-            restore = self._keep_structure()
+            restore = [*self._keep_structure()]
+            if not _is_known(self.optimizer):
+                restore += keep_reached(Reach(self.optimizer))
             _put(self._tensors, self._known.copies)
             for put_back in reversed(self._put_back):
                 put_back()
@@ -177,7 +193,10 @@ class StepStart:
                 parameter.grad = gradient
             own = {storage_key(each) for each in self._tensors}
         try:
-            with around, confined(), fenced(own):
+            with contextlib.ExitStack() as counts, around, confined(), fenced(own):
+                for each in self._tensors:
+                    if not each.is_inference():
+                        counts.enter_context(uncounted(each))
                 make()
             with undisturbed():
                 return all(map(same_bits, after, self._tensors))

@@ -250,7 +250,7 @@ def _attribute_items(record: OpRecord) -> Iterator[tuple[str, str]]:
     if record.op_type == _INPUT and outputs:
         given = outputs[0].reference()
         made_by = given.grad_fn if given is not None else None
-        yield MADE_BY, made_by.name() if made_by is not None else ""
+        yield MADE_BY, made_by.name() if made_by is not None else record.made_by
         yield MADE_INSIDE, "true" if record.is_made_inside else ""
     if facts is not None:
         yield "_aten", facts.overload

@@ -191,6 +191,8 @@ class OpRecord:
         error: what it raised.
         aliases: what the program calls its outputs: slot and name.
         is_adopted: it belongs to the run.
+        is_made_inside: of a leaf, the program has computed it in this run where nobody looked.
+        made_by: of a leaf, the autograd node of what has computed it.
     """
 
     __slots__ = (
@@ -230,6 +232,7 @@ class OpRecord:
     aliases: list[tuple[int, str]] | None = None
     is_adopted = True
     is_made_inside = False
+    made_by = ""
 
     def __init__(
         self, index: int, op_type: str, facts: OpFacts | None, inputs: Sequence[OpOutput]

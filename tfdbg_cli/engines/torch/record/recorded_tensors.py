@@ -273,6 +273,7 @@ class RecordedTensors:
         if tensor.grad_fn is not None:
             # Autograd numbers its nodes, on each thread: this one is of the run, or from before.
             number = sequence_of(tensor.grad_fn)
+            output.record.made_by = tensor.grad_fn.name()  # the program may let go of the tensor
             output.record.is_made_inside = self._first_sequence <= number < next_sequence()
         return output
 
