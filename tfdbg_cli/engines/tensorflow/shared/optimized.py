@@ -30,6 +30,11 @@ _OUTSIDE = frozenset({"NoOp", "_Arg", "_Retval"})
 # Begins with the first tensor that nobody else holds, in whose memory it sums the others up: of
 # three, who holds one decides how the sum is rounded.
 _SUM = "AddN"
+# Those whose output may be in the memory of their input.
+_SHARING = (PASSING | _HANDING) | {
+    *("Bitcast", "EnsureShape", "ExpandDims", "IdentityN", "Reshape", "Slice", "Split", "SplitV"),
+    *("Squeeze", "StridedSlice", "Unpack"),
+}
 
 _Twin = TypeVar("_Twin")
 
@@ -41,7 +46,7 @@ class GraphNode(NamedTuple):
         name: in the graph that the runtime makes.
         place: tells it from all others.
         inputs: the places of what it is given.
-        is_live: what the program gets depends on it.
+        is_between: what the program gets, and writes to variables, depends on it, and isn't it.
         is_plain: it may be left unread, and be computed of its inputs if somebody looks.
         is_call: what it calls, which nobody reads, is in a folder of its name.
     """
@@ -49,7 +54,7 @@ class GraphNode(NamedTuple):
     name: str
     place: Any
     inputs: Collection[Any]
-    is_live: bool
+    is_between: bool
     is_plain: bool
     is_call: bool = False
 
@@ -91,12 +96,7 @@ class OptimizedGraph:
             for item in _data(node)
         }
         self._names = {*map(_plain, nodes)}
-        self._summed = {
-            sources.of(item).partition(":")[0]
-            for node in nodes.values()
-            if node.op == _SUM and len(_data(node)) > 2
-            for item in _data(node)
-        }
+        self._summed = {*map(_plain, _summed(nodes))}
         #: The folders of their names.
         self.folders = _folders(self._names)
 
@@ -110,11 +110,11 @@ class OptimizedGraph:
         return {
             node.place
             for node in nodes
-            if node.name not in self._names and node.is_live and node.is_plain
+            if node.name not in self._names and node.is_between and node.is_plain
         }
 
     def summed(self, nodes: Iterable[GraphNode]) -> set[Any]:
-        """The places of those that are summed up with two others at least."""
+        """The places of those in whose memory something is that is summed up with two others."""
         return {node.place for node in nodes if node.name in self._summed and node.is_plain}
 
     def apart(
@@ -199,6 +199,24 @@ def settled(
 
 def _plain(name: str) -> str:
     return _NUMBER.sub("", name)
+
+
+def _summed(nodes: Mapping[str, Any]) -> set[str]:
+    """The names of those in whose memory something is that is summed up with two others."""
+    given = {name: [item.partition(":")[0] for item in _data(node)] for name, node in nodes.items()}
+    sharing: dict[str, list[str]] = {}
+    for name, node in nodes.items():
+        for other in given[name] if node.op in _SHARING else ():
+            sharing.setdefault(name, []).append(other)
+            sharing.setdefault(other, []).append(name)
+    sums = [names for name, names in given.items() if nodes[name].op == _SUM and len(names) > 2]
+    found, waiting = set[str](), [name for names in sums for name in names]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += sharing.get(name, ())
+    return found
 
 
 def _folders(names: Iterable[str]) -> set[str]:

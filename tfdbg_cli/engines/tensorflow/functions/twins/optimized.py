@@ -44,18 +44,39 @@ def graph_of_function(graphs: Iterable[Any]) -> OptimizedGraph:
     return OptimizedGraph(graphs, lambda node: "tfdbg_" in node.name, op_type=plain_text)
 
 
-def nodes_of(body: FunctionBody, graph: OptimizedGraph, before: str = "") -> Iterator[GraphNode]:
+def nodes_of(body: FunctionBody, graph: OptimizedGraph) -> Iterator[GraphNode]:
     """The nodes of a function and of those that were put in the place of its calls."""
+    return _nodes_of(body, graph, "", _ends(body, body.returns))
+
+
+def _nodes_of(
+    body: FunctionBody, graph: OptimizedGraph, before: str, ends: Collection[Place]
+) -> Iterator[GraphNode]:
     for node in body.nodes:
-        name = f"{before}{node.name}"
+        name, place = f"{before}{node.name}", (body.name, node.name)
         inputs = [(body.name, each) for each, _ in node.inputs]
-        is_live = node.name in body.live
-        yield GraphNode(name, (body.name, node.name), inputs, is_live, _is_plain(node))
+        is_between = node.name in body.live and place not in ends
+        yield GraphNode(name, place, inputs, is_between, _is_plain(node))
         for step, inner in node.inner.items():
             folder = f"{name}/branch{step}" if node.op.endswith("Case") else f"{name}/{step}"
             folder = folder.removesuffix("/")
             if folder in graph.folders:
-                yield from nodes_of(inner, graph, f"{folder}/")
+                yield from _nodes_of(inner, graph, f"{folder}/", ends)
+
+
+def _ends(body: FunctionBody, results: Iterable[tuple[str, int]]) -> set[Place]:
+    """The nodes that give results, and what is written to variables."""
+    edges, found = {*results}, set[Place]()
+    for node in reversed(body.nodes):
+        if node.kind == Kind.CALL and node.inner:
+            ((_, inner),) = node.inner.items()
+            returns = enumerate(inner.returns)
+            found |= _ends(inner, [edge for at, edge in returns if (node.name, at) in edges])
+        elif node.op in PASSING and (node.name, 0) in edges:
+            edges.add(node.inputs[0])
+        elif not node.inner and has_state(node):
+            edges.update(node.inputs)
+    return found | {(body.name, name) for name, _ in edges}
 
 
 def unread_edges(body: FunctionBody, places: Collection[Place]) -> Unread:

@@ -89,10 +89,14 @@ def _graph_of(
 
 
 def _nodes_of(plan: CapturePlan) -> Iterator[GraphNode]:
-    for op in plan.ops:
+    ends = {tensor.op.name for tensor in plan.asked}
+    for op in reversed(plan.ops):
         inputs = [tensor.op.name for tensor in op.inputs]
         is_plain = bool(inputs) and _is_plain(op, plan)
-        yield GraphNode(op.name, op.name, inputs, True, is_plain, op.name in plan.functional)
+        is_call = op.name in plan.functional
+        yield GraphNode(op.name, op.name, inputs, op.name not in ends, is_plain, is_call)
+        if (op.name in ends) if op.type in PASSING else not (is_plain or is_call):
+            ends.update(inputs)
 
 
 def _is_plain(op: Any, plan: CapturePlan) -> bool:
