@@ -215,3 +215,27 @@ def test_a_fused_relu_shows_what_it_has_made(both, lines):
     assert made[1] == ("ok" if is_dropped else "32 nan"), done.out
     assert ("no bad value reached a result" in done.out) == is_dropped, done.out
     assert re.search(r"32 nan +(while/)?MatMul:0( \(#0\))?$", done.out, re.MULTILINE), done.out
+
+
+COMPOSED = """
+    def f(x):
+        return tf.tanh(tf.nn.selu(x, name="inner"), name="outer")
+
+    values = [np.array([start, 1.0], np.float16) for start in (1.0, 64000.0)]
+    {lines}
+"""
+IN_A_FUNCTION = """for value in values:
+        tell(tf.function(f)(value).numpy())"""
+IN_A_SESSION = """tf1 = tf.compat.v1
+    with tf.Graph().as_default(), tf1.Session() as session:
+        x = tf1.placeholder(tf.float16, [2])
+        y = f(x)
+        for value in values:
+            tell(session.run(y, {x: value}))"""
+
+
+@pytest.mark.parametrize("lines", [IN_A_FUNCTION, IN_A_SESSION], ids=["function", "session"])
+def test_what_overflows_within_a_composition_is_seen(both, lines):
+    """Of two ops of one input the optimizer makes one, which does both as they are."""
+    done = both.same(both.write(COMPOSED.replace("{lines}", lines)), "run -f")
+    assert "It began in [Selu] inner:0" in done.out, done.out

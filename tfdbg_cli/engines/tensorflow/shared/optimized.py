@@ -15,10 +15,18 @@ from typing import Any, NamedTuple, TypeVar
 
 from tensorflow.python.framework import op_def_registry
 
-__all__ = ["PASSING", "GraphNode", "OptimizedGraph", "settled"]
+__all__ = ["COMPOSED", "PASSING", "GraphNode", "OptimizedGraph", "settled"]
 
 #: They hand on their input as it is.
 PASSING = frozenset({"Identity", "PreventGradient", "Snapshot", "StopGradient"})
+#: What the optimizer makes one op of, in which each of them is done as it is: where one of them
+#: isn't read, it has made an infinity of its input all the same.
+COMPOSED = frozenset(
+    {
+        *("Acos", "Acosh", "Asin", "Atanh", "Cosh", "Exp", "Expm1", "Inv", "Log", "Log1p"),
+        *("Reciprocal", "Rsqrt", "Selu", "Sinh", "Sqrt", "Square", "Tan"),
+    }
+)
 
 # What the runtime puts into names to make them its own.
 _NUMBER = re.compile(r"/_\d+")

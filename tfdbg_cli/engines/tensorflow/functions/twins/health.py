@@ -12,7 +12,7 @@ from typing import Any
 from tensorflow.core.framework import types_pb2
 
 from tfdbg_cli.engines.kit.op_facts import Search
-from tfdbg_cli.engines.tensorflow.functions.definitions import FunctionBody
+from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, FunctionBody
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
     add_constant,
     add_node,
@@ -31,8 +31,8 @@ def zeros(definition: Any, size: int) -> str:
 
 def to_check(
     body: FunctionBody, has_arguments: bool, unread: Collection[Hashable] = ()
-) -> Iterator[tuple[str, int]]:
-    """The tensors of a body in which all that is bad shows: reference and type.
+) -> Iterator[tuple[BodyNode | None, str, int]]:
+    """The tensors of a body in which all that is bad shows: node, reference and type.
 
     Args:
         body: of a function.
@@ -51,11 +51,11 @@ def to_check(
     search = Search(FACTS, hidden={*unread, *spare})
     for node, op in ops_of(body):
         for slot in search.check(op):
-            yield node.outputs[slot].reference, node.outputs[slot].dtype
+            yield node, node.outputs[slot].reference, node.outputs[slot].dtype
     if has_arguments:
         for at, argument in enumerate(body.definition.signature.input_arg):
             if argument.type in FLOATING and ("", at) not in search.told:
-                yield argument.name, argument.type
+                yield None, argument.name, argument.type
 
 
 class Health:

@@ -11,7 +11,7 @@ The last result says where a nan or an infinity is: numbers, of which those abov
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
 )
 from tfdbg_cli.engines.tensorflow.functions.twins.optimized import Unread
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM, NUMBERS, Window
-from tfdbg_cli.engines.tensorflow.shared.optimized import PASSING
+from tfdbg_cli.engines.tensorflow.shared.optimized import COMPOSED, PASSING
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["Twin", "make_twin"]
@@ -103,6 +103,47 @@ def make_twin(
     return Twin(name, layout, added, builder.definitions, [*guarded])
 
 
+class _Copies:
+    """Does once more what the optimizer has put into one op with others, for us alone.
+
+    Args:
+        body: of a function.
+        definition: a copy of the function's, to be changed.
+        unread: node and slot of what isn't read.
+
+    Attributes:
+        unread: what can't be looked at even so.
+    """
+
+    def __init__(
+        self, body: FunctionBody, definition: Any, unread: Collection[tuple[str, int]]
+    ) -> None:
+        self._definition, self._made = definition, dict[str, str]()
+        self._nodes: dict[str, BodyNode] = {}
+        for node in body.nodes if unread else ():
+            edge = node.name, 0
+            if edge in unread and node.op in COMPOSED:
+                source = node.inputs[0]
+                if source not in unread or source[0] in self._nodes:
+                    self._nodes[node.name] = node
+        self.unread = {*unread} - {(name, 0) for name in self._nodes}
+
+    def reference(self, node: BodyNode | None, reference: str) -> str:
+        """Of a tensor or its copy."""
+        if node is None or node.name not in self._nodes:
+            return reference
+        if node.name not in self._made:
+            made = self._definition.node_def.add()
+            made.CopyFrom(node.definition)
+            made.name = f"tfdbg_copy_{node.name}"
+            made.attr["_tfdbg"].b = True  # else the optimizer makes one op of both
+            source = self._nodes.get(node.inputs[0][0])
+            if source is not None:
+                made.input[0] = self.reference(source, made.input[0])
+            self._made[node.name] = reference.replace(node.name, made.name, 1)
+        return self._made[node.name]
+
+
 class _Builder:
     """Makes the twins of a function and those that it calls, each once."""
 
@@ -157,9 +198,10 @@ class _Builder:
         nodes = {node.name: node for node in definition.node_def}
         reads: list[Read] = []
         unread = part.layout.unread = self._unread.get(body.name, ())
-        checked = to_check(body, len(self._open) == 1, unread) if self._has_health else ()
-        for reference, kind in checked:
-            part.health.watch(reference, kind)
+        if self._has_health:
+            copies = _Copies(body, definition, unread)
+            for one, reference, kind in to_check(body, len(self._open) == 1, copies.unread):
+                part.health.watch(copies.reference(one, reference), kind)
         for node in body.nodes:
             places: dict[int, int] = {}
             is_kept = node.name in body.live and self._wants(node)

@@ -32,6 +32,7 @@ from tfdbg_cli.engines.tensorflow.shared.values import (
     owned,
     plain,
 )
+from tfdbg_cli.tensors.numeric import has_nonfinite
 
 __all__ = ["Assembly"]
 
@@ -157,8 +158,17 @@ class Assembly:
             extra, seen: as `dump` takes them.
         """
         with contained:  # whoever asks the dump is told what is wrong with it
-            return self.plan.check.passes(extra, [one.load() for one in seen])
+            is_finite = self.plan.check.passes(extra, [one.load() for one in seen])
+            return is_finite and not any(map(has_nonfinite, self._composed(extra)))
         return False
+
+    def _composed(self, extra: Sequence[Any]) -> Iterator[Any]:
+        """The values of `CapturePlan.composed`."""
+        made: dict[str, Any] = {}
+        for node, source in self.plan.composed:
+            given = plain(extra[source]) if isinstance(source, int) else made[source]
+            (made[node],) = self._redo(node, [given], ()) or ()
+            yield made[node]
 
     def _own(self, extra: Sequence[Any]) -> list[Any]:
         """The values in memory that nobody else writes to."""

@@ -19,7 +19,7 @@ from tfdbg_cli.engines.tensorflow.sessions.capture.prepared import PreparedFetch
 from tfdbg_cli.engines.tensorflow.sessions.capture.topology import Buffers, edge_of
 from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
-from tfdbg_cli.engines.tensorflow.shared.optimized import PASSING
+from tfdbg_cli.engines.tensorflow.shared.optimized import COMPOSED, PASSING
 from tfdbg_cli.engines.tensorflow.shared.private import functions_of, is_reference
 from tfdbg_cli.engines.tensorflow.shared.values import Constant, base_dtype_name, holdable
 
@@ -148,6 +148,25 @@ class CapturePlan:
             if entry.constant is not None
         ]
         return FiniteCheck(self.extra, self.fed_count, self.ahead, constants)
+
+    @functools.cached_property
+    def composed(self) -> list[tuple[str, int | str]]:
+        """What the optimizer has put into one op with others, and doesn't hide what it has made.
+
+        Each with the place in `extra` of what it is given, or the name of the one that gives it.
+        """
+        found: list[tuple[str, int | str]] = []
+        places: dict[str, int | str] = {}
+        for entry in self.entries:
+            op = self._by_name[entry.node]
+            if entry.fetch >= 0 and not entry.slot:
+                places[entry.node] = entry.fetch
+            elif entry.is_unread and op.type in COMPOSED:
+                source = op.inputs[0]
+                if source.op.name in places and not source.value_index:
+                    found.append((entry.node, places[source.op.name]))
+                    places[entry.node] = entry.node
+        return found
 
     @functools.cached_property
     def prepared(self) -> PreparedFetches:
