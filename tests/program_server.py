@@ -355,7 +355,10 @@ class _Debugger:
         """Run a program to its end; the answer, as a line."""
         self._ask.write(request)
         self._ask.flush()
-        return self._answer.readline()
+        answer = self._answer.readline()
+        if not answer:  # else whoever has asked would wait for ever
+            sys.exit("The process that has imported the debugger has ended.")
+        return answer
 
     def _serve(self, asked: IO[str], answered: IO[str]) -> None:
         """Never returns."""
