@@ -276,6 +276,7 @@ class RunDescriber:
                     dtype=value.dtype if value.shape is not None else None,
                     shape=value.shape,
                     is_view=is_view,
+                    note=value.note,
                 )
             )
 

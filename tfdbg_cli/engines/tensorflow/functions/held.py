@@ -16,7 +16,7 @@ from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout, LayoutI
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import NUMBERS, IterationWindow
 from tfdbg_cli.engines.tensorflow.shared.inlined_bodies import ARGUMENT
 from tfdbg_cli.engines.tensorflow.shared.optimized import PASSING
-from tfdbg_cli.engines.tensorflow.shared.redo import RedoneNode
+from tfdbg_cli.engines.tensorflow.shared.redo import RECOMPUTED, RedoneNode
 from tfdbg_cli.engines.tensorflow.shared.values import base_dtype_name, holdable, plain
 
 __all__ = ["BodyTensor", "ConstantValue", "HeldItem", "HeldTensor", "HeldValue", "values_of"]
@@ -28,9 +28,11 @@ class HeldValue:
     Attributes:
         dtype: the name of its element type.
         shape: its shape; ``None``: it isn't known without reading it.
+        note: what its elements don't tell.
     """
 
     dtype: str
+    note = ""
     shape: tuple[int, ...] | None = None
 
     def tensor(self) -> Any:
@@ -106,6 +108,8 @@ class RedoneValue(HeldValue):
     """
 
     __slots__ = ("_node", "_slot", "dtype")
+
+    note = RECOMPUTED
 
     def __init__(self, node: RedoneNode, slot: int, dtype: str) -> None:
         self._node, self._slot, self.dtype = node, slot, dtype

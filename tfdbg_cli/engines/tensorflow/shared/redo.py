@@ -15,7 +15,10 @@ from tfdbg_cli.dumps.datum import InconvertibleTensorProto
 from tfdbg_cli.dumps.dump import CannotRedo, Redo
 from tfdbg_cli.engines.tensorflow.shared import guard
 
-__all__ = ["RedoneNode", "redo_of"]
+__all__ = ["RECOMPUTED", "RedoneNode", "redo_of"]
+
+#: What is said of a tensor that a `RedoneNode` gives.
+RECOMPUTED = "recomputed from its inputs: reading it in the run would change the run's numbers"
 
 _FLOATS = (types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_FLOAT)
 _HANDLES = (types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT)

@@ -23,7 +23,7 @@ from tfdbg_cli.engines.tensorflow.sessions.capture.spool import SeenValue
 from tfdbg_cli.engines.tensorflow.sessions.traits import TRAITS
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
 from tfdbg_cli.engines.tensorflow.shared.graph import GraphView
-from tfdbg_cli.engines.tensorflow.shared.redo import RedoneNode
+from tfdbg_cli.engines.tensorflow.shared.redo import RECOMPUTED, RedoneNode
 from tfdbg_cli.engines.tensorflow.shared.values import (
     Constant,
     apart,
@@ -249,6 +249,7 @@ class Assembly:
                 timestamp=now,
                 device_name=self._device or entry.device,
                 is_computed=entry.is_unread,
+                note=RECOMPUTED if entry.is_unread else "",
             )
         for _, seen, name in watched[at:]:
             now = max(now + 1, seen.timestamp)
