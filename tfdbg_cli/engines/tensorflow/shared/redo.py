@@ -15,7 +15,7 @@ from tfdbg_cli.dumps.datum import InconvertibleTensorProto
 from tfdbg_cli.dumps.dump import CannotRedo, Redo
 from tfdbg_cli.engines.tensorflow.shared import guard
 
-__all__ = ["RECOMPUTED", "RedoneNode", "redo_of"]
+__all__ = ["RECOMPUTED", "RedoneGraph", "RedoneNode", "redo_of"]
 
 #: What is said of a tensor that a `RedoneNode` gives.
 RECOMPUTED = "recomputed from its inputs: reading it in the run would change the run's numbers"
@@ -87,15 +87,68 @@ class RedoneNode:
         return "" if self._made else "not read in the run"
 
 
+class RedoneGraph:
+    """Nodes of a graph, all computed together: thousands of them one by one take long.
+
+    Args:
+        definitions: their ``NodeDef``, producers first; none has a state, or calls a function.
+        given: the element types of the tensors that others give them, by their names.
+        outputs: the names of the tensors to compute.
+
+    Raises:
+        ValueError: one of them isn't a node of these inputs.
+    """
+
+    def __init__(
+        self, definitions: Sequence[Any], given: Mapping[str, Any], outputs: Sequence[str]
+    ) -> None:
+        places = {name: f"tfdbg_given_{at}:0" for at, name in enumerate(given)}
+        made = graph_pb2.GraphDef()
+        for name, place in places.items():
+            node = made.node.add(name=place.removesuffix(":0"), op="Placeholder")
+            node.attr["dtype"].type = given[name].as_datatype_enum
+        for definition in definitions:
+            node = made.node.add()
+            node.CopyFrom(definition)
+            node.device = ""
+            node.attr.pop("_class", None)
+            node.ClearField("input")
+            for each in definition.input:
+                if not each.startswith("^"):
+                    node.input.append(places.get(each if ":" in each else f"{each}:0", each))
+        graph = tf.Graph()
+        with graph.as_default():
+            elements = [*outputs, *places.values()]
+            found = tf.graph_util.import_graph_def(made, return_elements=elements, name="")
+        self.given, self.outputs = list(given), list(outputs)
+        self._outputs, self._places = found[: len(outputs)], found[len(outputs) :]
+        self._session = _session_of(graph)
+
+    def compute(self, values: Sequence[Any]) -> dict[str, Any]:
+        """The values of `outputs` by their names, from those of `given`.
+
+        Raises:
+            tf.errors.OpError, ValueError, TypeError: an op refuses them.
+        """
+        with guard.bypass():
+            fed = dict(zip(self._places, values, strict=True))
+            found = self._session.run(self._outputs, fed)
+        return dict(zip(self.outputs, map(np.asarray, found), strict=True))
+
+
+def _session_of(graph: Any) -> Any:
+    settings = config_pb2.ConfigProto(device_count={"GPU": 0})
+    settings.graph_options.rewrite_options.disable_meta_optimizer = True
+    with guard.bypass():
+        return tf.compat.v1.Session(graph=graph, config=settings)
+
+
 class _RedoGraph:
     """A graph that grows by a node each time; nothing in it has a state."""
 
     def __init__(self) -> None:
         self._graph = tf.Graph()
-        settings = config_pb2.ConfigProto(device_count={"GPU": 0})
-        settings.graph_options.rewrite_options.disable_meta_optimizer = True
-        with guard.bypass():
-            self._session = tf.compat.v1.Session(graph=self._graph, config=settings)
+        self._session = _session_of(self._graph)
         self._known: dict[tuple[Any, ...], tuple[list[Any], list[Any]]] = {}
 
     def compute(self, definition: Any, given: Sequence[Any], is_wide: bool) -> Sequence[Any] | None:

@@ -232,6 +232,7 @@ class Assembly:
     ) -> Iterator[Datum]:
         now, at = self._start, 0
         known = dict[tuple[str, int], Callable[[], Any]]()
+        together = functools.cache(functools.partial(self._redone, known))
         nodes = dict[str, RedoneNode]()
         for entry in entries:
             while at < len(watched) and watched[at][0] <= entry.position:
@@ -239,7 +240,7 @@ class Assembly:
                 yield self._seen_datum(*watched[at][1:], now)
                 at += 1
             now += 1
-            load = known[entry.node, entry.slot] = self._load(entry, values, known, nodes)
+            load = known[entry.node, entry.slot] = self._load(entry, values, known, nodes, together)
             if entry.is_hidden:
                 continue
             yield Datum(
@@ -264,6 +265,7 @@ class Assembly:
         values: Sequence[Any],
         known: Mapping[tuple[str, int], Callable[[], Any]],
         nodes: dict[str, RedoneNode],
+        together: Callable[[], Mapping[str, Any]],
     ) -> Callable[[], Any]:
         """What gives the value of a tensor.
 
@@ -272,6 +274,7 @@ class Assembly:
             values: those that were fetched.
             known: what gives the values of those before it.
             nodes: the ones that are computed when somebody looks, by their names.
+            together: computes all of them that it can.
         """
         if entry.constant is not None:
             return entry.constant
@@ -282,8 +285,25 @@ class Assembly:
         if entry.node not in nodes:
             inputs = [known.get((each.op.name, each.value_index)) for each in op.inputs]
             nodes[entry.node] = RedoneNode(entry.node, inputs, self._redo)
-        name = base_dtype_name(op.outputs[entry.slot].dtype)
-        return functools.partial(nodes[entry.node].output, entry.slot, name)
+        node, tensor = nodes[entry.node], op.outputs[entry.slot]
+
+        def load() -> Any:
+            found = together().get(tensor.name)
+            return (
+                node.output(entry.slot, base_dtype_name(tensor.dtype)) if found is None else found
+            )
+
+        return load
+
+    def _redone(self, known: Mapping[tuple[str, int], Callable[[], Any]]) -> Mapping[str, Any]:
+        """The values of what `CapturePlan.redone` computes, by the names of the tensors."""
+        redone = self.plan.redone
+        if redone is None:
+            return {}
+        pairs = (each.rpartition(":") for each in redone.given)
+        with contained:  # one has no value, or an op refuses it: they are computed one by one then
+            return redone.compute([known[node, int(slot)]() for node, _, slot in pairs])
+        return {}
 
     def _seen_datum(self, seen: SeenValue, name: str, now: int) -> Datum:
         return Datum(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
@@ -21,6 +22,7 @@ from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
 from tfdbg_cli.engines.tensorflow.shared.optimized import COMPOSED, PASSING
 from tfdbg_cli.engines.tensorflow.shared.private import functions_of, is_reference
+from tfdbg_cli.engines.tensorflow.shared.redo import RedoneGraph
 from tfdbg_cli.engines.tensorflow.shared.values import Constant, base_dtype_name, holdable
 
 __all__ = ["CapturePlan", "PlanCache", "PlannedTensor", "make_plan", "plans_of"]
@@ -167,6 +169,27 @@ class CapturePlan:
                     found.append((entry.node, places[source.op.name]))
                     places[entry.node] = entry.node
         return found
+
+    @functools.cached_property
+    def redone(self) -> RedoneGraph | None:
+        """Computes what isn't read, as far as all it is made of is; ``None``: nobody can."""
+        known = {(entry.node, entry.slot) for entry in self.entries if not entry.is_unread}
+        unread = {(entry.node, entry.slot) for entry in self.entries if entry.is_unread}
+        nodes, given = [], dict[str, Any]()
+        for op in self.ops:
+            own = [(op.name, slot) for slot in range(len(op.outputs))]
+            inputs = [(tensor.op.name, tensor.value_index) for tensor in op.inputs]
+            if op.name in self.functional or unread.isdisjoint(own) or not known.issuperset(inputs):
+                continue
+            nodes.append(op.node_def)
+            known.update(own)
+            for key, tensor in zip(inputs, op.inputs, strict=True):
+                if key not in unread:
+                    given[tensor.name] = tensor.dtype.base_dtype
+        outputs = [f"{node}:{slot}" for node, slot in unread & known]
+        with contained:  # they are computed one by one then
+            return RedoneGraph(nodes, given, outputs) if outputs else None
+        return None
 
     @functools.cached_property
     def prepared(self) -> PreparedFetches:
