@@ -30,6 +30,8 @@ Stack: TypeAlias = list[list[Any]]
 # Stacks that end the process while they are read are left out, up to so many.
 _MOST_CRASHES = 20
 _SECONDS = 20.0
+# A copy that says nothing for so long waits for a lock that a thread held when it was made.
+_SILENCE = 3.0
 
 
 def probe(operations: Sequence[Any]) -> dict[str, Stack | None]:
@@ -49,9 +51,12 @@ def probe(operations: Sequence[Any]) -> dict[str, Stack | None]:
     at = crashes = 0
     until = time.monotonic() + _SECONDS
     while at < len(operations) and crashes <= _MOST_CRASHES and time.monotonic() < until:
-        for name, stack in _in_a_copy(operations[at:], until):
-            found[name] = [frame for frame in stack if _is_real(*frame)] if stack else None
-            at += 1
+        try:
+            for name, stack in _in_a_copy(operations[at:], until):
+                found[name] = [frame for frame in stack if _is_real(*frame)] if stack else None
+                at += 1
+        except TimeoutError:
+            continue
         if at < len(operations):  # the copy ended at the next one
             at += 1
             crashes += 1
@@ -136,8 +141,11 @@ def _listen(reader: int, until: float) -> Iterator[tuple[str, Stack | None]]:
     rest = b""
     frames: list[list[Any]] = []
     while True:
-        ready, _, _ = select.select([reader], [], [], max(until - time.monotonic(), 0))
-        data = os.read(reader, 1 << 16) if ready else b""
+        patience = max(min(until - time.monotonic(), _SILENCE), 0)
+        ready, _, _ = select.select([reader], [], [], patience)
+        if not ready:
+            raise TimeoutError
+        data = os.read(reader, 1 << 16)
         if not data:
             return
         *lines, rest = (rest + data).split(b"\n")
