@@ -175,18 +175,22 @@ class CapturePlan:
         """Computes what isn't read, as far as all it is made of is; ``None``: nobody can."""
         known = {(entry.node, entry.slot) for entry in self.entries if not entry.is_unread}
         unread = {(entry.node, entry.slot) for entry in self.entries if entry.is_unread}
-        nodes, given = [], dict[str, Any]()
+        nodes, given, made = [], dict[str, Any](), set[tuple[str, int]]()
         for op in self.ops:
             own = [(op.name, slot) for slot in range(len(op.outputs))]
             inputs = [(tensor.op.name, tensor.value_index) for tensor in op.inputs]
-            if op.name in self.functional or unread.isdisjoint(own) or not known.issuperset(inputs):
+            if (
+                op.name in self.functional
+                or unread.isdisjoint(own)
+                or not all(each in known or each in made for each in inputs)
+            ):
                 continue
             nodes.append(op.node_def)
-            known.update(own)
+            made.update(own)
             for key, tensor in zip(inputs, op.inputs, strict=True):
-                if key not in unread:
+                if key in known:
                     given[tensor.name] = tensor.dtype.base_dtype
-        outputs = [f"{node}:{slot}" for node, slot in unread & known]
+        outputs = [f"{node}:{slot}" for node, slot in unread & made]
         with contained:  # they are computed one by one then
             return RedoneGraph(nodes, given, outputs) if outputs else None
         return None
