@@ -214,21 +214,14 @@ class _NoCollectives(DispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-class _Sparing(DispatchMode):
-    """Copies what ops are about to overwrite, unless they have made it themselves.
-
-    Args:
-        counts: gets what puts back how often tensors were written to.
-    """
+class _WriteMode(DispatchMode):
+    """Is told of memory that ops are about to overwrite, unless they have made it themselves."""
 
     supports_higher_order_operators = True
 
-    def __init__(self, counts: contextlib.ExitStack) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._counts = counts
         self._made: dict[int, torch.Tensor] = {}  # so that nobody else gets their addresses
-        self._copies: dict[int, tuple[Any, Any]] = {}
-        self._counted: dict[int, torch.Tensor] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
@@ -237,7 +230,8 @@ class _Sparing(DispatchMode):
         kwargs, facts = kwargs or {}, facts_of(func)
         if facts.has_writes:
             for _, tensor in tensors_in("", facts.written(args, kwargs), most=None):
-                self._keep(tensor)
+                if storage_key(tensor) not in self._made:
+                    self._keep(tensor)
         result = func(*args, **kwargs)
         if facts.is_fresh:
             for _, tensor in tensors_in("", result):
@@ -245,9 +239,24 @@ class _Sparing(DispatchMode):
         return result
 
     def _keep(self, tensor: torch.Tensor) -> None:
+        raise NotImplementedError
+
+
+class _Sparing(_WriteMode):
+    """Copies what ops are about to overwrite.
+
+    Args:
+        counts: gets what puts back how often tensors were written to.
+    """
+
+    def __init__(self, counts: contextlib.ExitStack) -> None:
+        super().__init__()
+        self._counts = counts
+        self._copies: dict[int, tuple[Any, Any]] = {}
+        self._counted: dict[int, torch.Tensor] = {}
+
+    def _keep(self, tensor: torch.Tensor) -> None:
         key = storage_key(tensor)
-        if key in self._made:
-            return
         if id(tensor) not in self._counted and not tensor.is_inference():
             self._counted[id(tensor)] = tensor
             self._counts.enter_context(uncounted(tensor))
@@ -271,32 +280,17 @@ class _Sparing(DispatchMode):
                 storage.copy_(copy)
 
 
-class _Fence(DispatchMode):
+class _Fence(_WriteMode):
     """Ops write only to some storages, and to what they have made.
 
     Args:
-        own: keys of the storages; is added to.
+        own: keys of the storages.
     """
-
-    supports_higher_order_operators = True
 
     def __init__(self, own: set[int]) -> None:
         super().__init__()
         self._own = own
-        self._made: list[torch.Tensor] = []  # so that nobody else gets their addresses
 
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
-    ) -> Any:
-        """One op."""
-        kwargs, facts = kwargs or {}, facts_of(func)
-        if facts.has_writes:
-            for _, tensor in tensors_in("", facts.written(args, kwargs), most=None):
-                if storage_key(tensor) not in self._own:
-                    raise ReplayRefusal("it writes to more than the optimizer has")
-        result = func(*args, **kwargs)
-        if facts.is_fresh:
-            for _, tensor in tensors_in("", result):
-                self._own.add(storage_key(tensor))
-                self._made.append(tensor)
-        return result
+    def _keep(self, tensor: torch.Tensor) -> None:
+        if storage_key(tensor) not in self._own:
+            raise ReplayRefusal("it writes to more than the optimizer has")
