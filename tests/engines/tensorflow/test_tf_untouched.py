@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -180,13 +181,13 @@ def test_a_signal_handler_of_the_programs_does_not_run_in_the_copy_that_reads_st
         @property
         def traceback(self):
             os.kill(os.getpid(), signal.SIGUSR1)
-            return [(__file__, 1, "<module>", "")]
+            return [SimpleNamespace(filename=__file__, lineno=1, name="<module>")]
 
     ran = []
     before = signal.signal(signal.SIGUSR1, lambda number, frame: ran.append(1 / 0))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        assert probe([Op()]) == {"op": [[__file__, 1, "<module>", ""]]}
+        assert probe([Op()]) == {"op": [[__file__, 1, "<module>"]]}
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == mask
     finally:
         signal.signal(signal.SIGUSR1, before)

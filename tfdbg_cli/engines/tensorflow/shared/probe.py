@@ -22,16 +22,14 @@ try:
 except ImportError:  # no fork there either
     resource = None  # type: ignore[assignment]
 
-__all__ = ["Stack", "probe"]
+__all__ = ["Stack", "probe", "stack_of"]
 
-#: ``[file, line, function, text]`` per frame, outermost first.
+#: ``[file, line, function]`` per frame, outermost first.
 Stack: TypeAlias = list[list[Any]]
 
 # Stacks that end the process while they are read are left out, up to so many.
 _MOST_CRASHES = 20
 _SECONDS = 20.0
-# A copy that says nothing for so long waits for a lock that a thread held when it was made.
-_SILENCE = 3.0
 
 
 def probe(operations: Sequence[Any]) -> dict[str, Stack | None]:
@@ -46,30 +44,31 @@ def probe(operations: Sequence[Any]) -> dict[str, Stack | None]:
         Name -> stack; ``None`` for an operation whose stack can't be read.
     """
     if not hasattr(os, "fork"):
-        return {op.name: _plain(op) for op in operations}
+        return {op.name: stack_of(op) for op in operations}
     found: dict[str, Stack | None] = {op.name: None for op in operations}
     at = crashes = 0
     until = time.monotonic() + _SECONDS
     while at < len(operations) and crashes <= _MOST_CRASHES and time.monotonic() < until:
-        try:
-            for name, stack in _in_a_copy(operations[at:], until):
-                found[name] = [frame for frame in stack if _is_real(*frame)] if stack else None
-                at += 1
-        except TimeoutError:
-            continue
+        for name, stack in _in_a_copy(operations[at:], until):
+            found[name] = [frame for frame in stack if _is_real(*frame)] if stack else None
+            at += 1
         if at < len(operations):  # the copy ended at the next one
             at += 1
             crashes += 1
     return found
 
 
-def _plain(op: Any) -> Stack | None:
+def stack_of(op: Any) -> Stack | None:
+    """The creation stack of an operation, as TensorFlow notes it; ``None``: it noted none.
+
+    The frames' texts aren't asked for: TensorFlow looks through all modules for each of them.
+    """
     stack = op.traceback
-    return None if stack is None else [list(frame)[:4] for frame in stack]
+    return None if stack is None else [[each.filename, each.lineno, each.name] for each in stack]
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_real(file: str, line: int, function: str, text: str) -> bool:
+def _is_real(file: str, line: int, function: str) -> bool:
     """Whether a file has such a line, in a function of that name."""
     if file.startswith("<"):
         return True
@@ -124,7 +123,7 @@ def _tell(operations: Sequence[Any], writer: int) -> None:
         known: dict[tuple[Any, ...], int] = {}
         for op in operations:
             # Each frame is sent once, and from then on as its number.
-            stack, new = _plain(op), []
+            stack, new = stack_of(op), []
             for frame in stack or ():
                 if tuple(frame) not in known:
                     known[tuple(frame)] = len(known)
@@ -141,11 +140,8 @@ def _listen(reader: int, until: float) -> Iterator[tuple[str, Stack | None]]:
     rest = b""
     frames: list[list[Any]] = []
     while True:
-        patience = max(min(until - time.monotonic(), _SILENCE), 0)
-        ready, _, _ = select.select([reader], [], [], patience)
-        if not ready:
-            raise TimeoutError
-        data = os.read(reader, 1 << 16)
+        ready, _, _ = select.select([reader], [], [], max(until - time.monotonic(), 0))
+        data = os.read(reader, 1 << 16) if ready else b""
         if not data:
             return
         *lines, rest = (rest + data).split(b"\n")

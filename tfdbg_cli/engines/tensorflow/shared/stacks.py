@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import linecache
 import os
 import sys
 import threading
@@ -18,7 +19,7 @@ from tfdbg_cli.common.node_words import MEANT
 from tfdbg_cli.dumps.source_text import live_source
 from tfdbg_cli.dumps.sources import Frame, is_library_path
 from tfdbg_cli.engines.tensorflow.shared.private import autograph_factories
-from tfdbg_cli.engines.tensorflow.shared.probe import Stack, probe
+from tfdbg_cli.engines.tensorflow.shared.probe import Stack, probe, stack_of
 
 __all__ = ["frames_of", "keep_code", "meant_by"]
 
@@ -93,10 +94,8 @@ def frames_of(op: Any) -> tuple[Frame, ...] | None:
     Frames of code that autograph wrote are those of the user's code that it was made from.
     """
     probed = None if _is_complete else _probed.setdefault(op.graph, _StackProbe())
-    stack: Iterable[Any] | None = op.traceback if probed is None else probed.stack(op)
-    if stack is None:
-        return None
-    return tuple(_frame(*tuple(item)[:4]) for item in stack)
+    stack = stack_of(op) if probed is None else probed.stack(op)
+    return None if stack is None else tuple(_frame(*each) for each in stack)
 
 
 # Files of TensorFlow's that compute with logarithms, and take that of 0 for -inf.
@@ -117,16 +116,17 @@ def meant_by(op_type: str, frames: Callable[[], Iterable[Frame] | None]) -> dict
 
 
 @functools.lru_cache(maxsize=1 << 16)  # most stacks have most of their frames in common
-def _frame(file: str, line: int, function: str, text: str | None = "") -> Frame:
+def _frame(file: str, line: int, function: str) -> Frame:
     if "__autograph_generated_file" in file:
         origin = _origins(file).get((file, line))
         if origin is not None:
             return origin
-    if not text and not is_library_path(file):
-        source = live_source(file)
-        if source is not None and 1 <= line <= len(source.lines):
-            text = source.lines[line - 1]
-    return Frame(file, line, function, (text or "").strip())
+    if is_library_path(file):
+        return Frame(file, line, function, linecache.getline(file, line).strip())
+    source = live_source(file)
+    if source is None or not 1 <= line <= len(source.lines):
+        return Frame(file, line, function)
+    return Frame(file, line, function, source.lines[line - 1].strip())
 
 
 _written: dict[str, dict[tuple[str, int], Frame]] = {}
