@@ -194,6 +194,19 @@ def test_kinds_of_runs_are_measured_on_their_own():
     assert levels_of(levels, 1, "inference run") == [FULL]
 
 
+def test_what_was_seen_before_a_run_of_another_kind_is_kept():
+    levels, watch = make(), Watch(filter_name="has_inf_or_nan")
+    levels_of(levels, 30, everything=1.2, op_records=1.1, modules=1.0)
+    levels_of(levels, 30, "inference run", everything=9.0, op_records=9.0, modules=1.0)
+    ahead = levels.ahead(watch)
+    assert ahead.level == MODULES
+    assert levels.watcher(watch, TRAINING, ahead) is ahead
+    assert levels_of(levels, 1, "inference run") == [MODULES]
+    assert levels.ahead(watch).level == FULL  # a training run came behind the last of these
+    levels.costs_of(TRAINING).refusal = "fc1: it was written to"
+    assert levels.watcher(watch, TRAINING, ahead) is not ahead
+
+
 def test_what_could_not_be_done_again_is_watched_op_by_op_from_then_on():
     levels = make(level="modules")
     watcher = levels.watcher(Watch(filter_name="has_inf_or_nan"), TRAINING, None)

@@ -84,6 +84,8 @@ class CapturePolicy(ABC):
         self.holds = False
         self._costs: dict[str, RunCosts] = {}
         self._last_kind = ""
+        # Kind of run -> that of the run which came behind the last one of this kind.
+        self._following: dict[str, str] = {}
 
     @property
     def is_free(self) -> bool:
@@ -106,8 +108,8 @@ class CapturePolicy(ABC):
         return "the engine sees no modules"
 
     def ahead(self, watch: Watch) -> CaptureLevel:
-        """A watcher for what comes before the next run, which is probably one like the last."""
-        return self._make(watch, self._last_kind)
+        """A watcher for what comes before the next run, probably of the kind that came last time."""
+        return self._make(watch, self._following.get(self._last_kind, self._last_kind))
 
     def settle(self) -> None:
         """A run is over, and what comes before the next one is looked at, or not."""
@@ -120,14 +122,29 @@ class CapturePolicy(ABC):
             kind: of the run.
             ahead: what has watched so far; it goes on where that will do.
         """
+        self._following[self._last_kind] = kind
         self._last_kind = kind
-        level = self._level(watch, kind)
         if ahead is not None:
-            if ahead.watch == watch and ahead.level == level:
+            if ahead.watch == watch and self._suits(ahead, kind):
                 ahead.kind = kind
                 return ahead
             ahead.discard()
         return self._make(watch, kind)
+
+    def _suits(self, ahead: CaptureLevel, kind: str) -> bool:
+        """Whether what has watched so far watches a run as well.
+
+        If another kind of run was expected, another level would do better, but what was seen of
+        the ops before the run would be lost.
+        """
+        if ahead.level == self._level(ahead.watch, kind):
+            return True
+        costs = self.costs_of(kind)
+        if ahead.kind == kind or not self.is_free or costs.refusal:
+            return False
+        if ahead.level == MODULES:
+            return not self.obstacle(kind, costs)
+        return ahead.level != FULL or not costs.is_large
 
     def ended(self, watcher: CaptureLevel, kind: str) -> None:
         """A run has ended: what it tells about the next ones."""
