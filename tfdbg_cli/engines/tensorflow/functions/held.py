@@ -10,13 +10,13 @@ from tensorflow.python.framework import constant_op, dtypes, tensor_util
 from tensorflow.python.ops import gen_list_ops
 
 from tfdbg_cli.dumps.datum import InconvertibleTensorProto
-from tfdbg_cli.engines.tensorflow.functions.definitions import Kind
+from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, Kind
 from tfdbg_cli.engines.tensorflow.functions.inlined import Path, argument_key
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout, LayoutItem
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import NUMBERS, IterationWindow
 from tfdbg_cli.engines.tensorflow.shared.inlined_bodies import ARGUMENT
 from tfdbg_cli.engines.tensorflow.shared.optimized import PASSING
-from tfdbg_cli.engines.tensorflow.shared.redo import RECOMPUTED, RedoneNode
+from tfdbg_cli.engines.tensorflow.shared.redo import RECOMPUTED, UnreadTensors
 from tfdbg_cli.engines.tensorflow.shared.values import base_dtype_name, holdable, plain
 
 __all__ = ["BodyTensor", "ConstantValue", "HeldItem", "HeldTensor", "HeldValue", "values_of"]
@@ -98,27 +98,28 @@ class ConstantValue(HeldValue):
         return plain(tensor_util.MakeNdarray(self._proto))
 
 
-class RedoneValue(HeldValue):
-    """An output of a node that the run had no tensors for.
+class UnreadValue(HeldValue):
+    """An output of a node that the run had no tensors of.
 
     Args:
-        node: computes it.
+        unread: the tensors of the body.
+        node: the node.
         slot: which output.
         dtype: the name of its element type.
     """
 
-    __slots__ = ("_node", "_slot", "dtype")
+    __slots__ = ("_node", "_slot", "_unread", "dtype")
 
     note = RECOMPUTED
 
-    def __init__(self, node: RedoneNode, slot: int, dtype: str) -> None:
-        self._node, self._slot, self.dtype = node, slot, dtype
+    def __init__(self, unread: UnreadTensors, node: BodyNode, slot: int, dtype: str) -> None:
+        self._unread, self._node, self._slot, self.dtype = unread, node, slot, dtype
 
     def tensor(self) -> Any:
         return constant_op.constant(self.load())
 
     def load(self) -> Any:
-        return self._node.output(self._slot, self.dtype)
+        return self._unread.load((self._node.name, self._slot), self._node.inputs, self.dtype)
 
 
 class BodyTensor(NamedTuple):
@@ -177,6 +178,11 @@ def _body(
 ) -> Iterator[BodyTensor]:
     """The tensors of a body; ``ends`` gets what it returns, as far as that is known."""
     values: _Values = {("", at): value for at, value in arguments.items()}
+    unread = UnreadTensors(
+        layout.unread_graph,
+        lambda edge: values[edge].load if edge in values else None,
+        layout.redo,
+    )
     for item in layout.items:
         node = item.node
         if item.inner:
@@ -193,24 +199,14 @@ def _body(
                 values["", node.stands_for + slot] = made
             if node.kind != Kind.CALL or not item.inner:
                 yield BodyTensor(path, node.name, node.op, slot, made, False)
-        for slot, redone in _redone(item, layout, values):
-            values[node.name, slot] = redone
-            yield BodyTensor(path, node.name, node.op, slot, redone, False)
+        if node.name in layout.unread_slots and all(each in values for each in node.inputs):
+            for slot in layout.unread_slots[node.name]:
+                dtype = base_dtype_name(dtypes.as_dtype(node.outputs[slot].dtype))
+                values[node.name, slot] = made = UnreadValue(unread, node, slot, dtype)
+                yield BodyTensor(path, node.name, node.op, slot, made, False)
     if ends is not None:
         returns = enumerate(layout.body.returns)
         ends.update((at, values[source]) for at, source in returns if source in values)
-
-
-def _redone(item: LayoutItem, layout: Layout, values: _Values) -> Iterator[tuple[int, HeldValue]]:
-    """The outputs of a node that weren't returned, if its inputs were."""
-    node = item.node
-    if item.inner or node.op in PASSING or not all(each in values for each in node.inputs):
-        return
-    made = RedoneNode(node.name, [values[each].load for each in node.inputs], layout.redo)
-    for slot, output in enumerate(node.outputs):
-        dtype = dtypes.as_dtype(output.dtype)
-        if (node.name, slot) in layout.unread and holdable(dtype):
-            yield slot, RedoneValue(made, slot, base_dtype_name(dtype))
 
 
 def _inside(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -11,13 +11,27 @@ from tensorflow.core.framework import graph_pb2, types_pb2
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.framework import op_def_library, op_def_registry
 
+from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.datum import InconvertibleTensorProto
 from tfdbg_cli.dumps.dump import CannotRedo, Redo
 from tfdbg_cli.engines.tensorflow.shared import guard
 
-__all__ = ["RECOMPUTED", "RedoneGraph", "RedoneNode", "redo_of"]
+__all__ = [
+    "RECOMPUTED",
+    "Edge",
+    "UnreadGraph",
+    "UnreadNode",
+    "UnreadTensors",
+    "inputs_of",
+    "redo_of",
+]
 
-#: What is said of a tensor that a `RedoneNode` gives.
+#: Node and slot of a tensor.
+Edge: TypeAlias = tuple[str, int]
+#: Gives what loads the value of a tensor; ``None``: nobody has it.
+Find: TypeAlias = Callable[[Edge], Callable[[], Any] | None]
+
+#: What is said of a tensor that `UnreadTensors` gives.
 RECOMPUTED = "recomputed from its inputs: reading it in the run would change the run's numbers"
 
 _FLOATS = (types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_FLOAT)
@@ -51,89 +65,138 @@ def redo_of(find: Callable[[str], Any]) -> Redo:
     return redo
 
 
-class RedoneNode:
-    """What the run had no tensors for: the optimizer has made something else of the node.
+class UnreadNode(NamedTuple):
+    """A node of which a run has no tensors: the optimizer has made something else of it.
 
-    Its outputs are computed of its inputs when somebody looks.
-
-    Args:
-        node: its name.
-        inputs: give the values of what it is given, as a dump keeps them; ``None``: that isn't
-            known.
-        redo: computes nodes.
+    Attributes:
+        definition: its ``NodeDef``; it has no state, and calls no function.
+        inputs: what it is given.
+        slots: its outputs that somebody may look at.
     """
 
-    def __init__(self, node: str, inputs: Sequence[Callable[[], Any] | None], redo: Redo) -> None:
-        self._node, self._inputs, self._redo = node, inputs, redo
-        self._made: list[Any] = []
-
-    def output(self, slot: int, dtype_name: str) -> Any:
-        """One of its outputs, as a dump keeps it."""
-        why = "" if self._made else self._compute()
-        return InconvertibleTensorProto(why, dtype_name=dtype_name) if why else self._made[slot]
-
-    def _compute(self) -> str:
-        """Compute all outputs; returns why that can't be."""
-        given = []
-        for each in self._inputs:
-            value = each() if each is not None else None
-            if value is None or isinstance(value, InconvertibleTensorProto):
-                return str(value or "not read in the run: its inputs aren't known")
-            given.append(value)
-        try:
-            self._made.extend(self._redo(self._node, given, ()) or ())
-        except CannotRedo as error:
-            return f"not read in the run: {error}"
-        return "" if self._made else "not read in the run"
+    definition: Any
+    inputs: Sequence[Edge]
+    slots: Sequence[int]
 
 
-class RedoneGraph:
-    """Nodes of a graph, all computed together: thousands of them one by one take long.
+def inputs_of(op: Any) -> list[Edge]:
+    """Node and slot of what an operation of a graph is given."""
+    return [(tensor.op.name, tensor.value_index) for tensor in op.inputs]
+
+
+class UnreadGraph:
+    """All unread nodes of a graph, computed together: thousands of them one by one take long.
 
     Args:
-        definitions: their ``NodeDef``, producers first; none has a state, or calls a function.
-        given: the element types of the tensors that others give them, by their names.
-        outputs: the names of the tensors to compute.
-
-    Raises:
-        ValueError: one of them isn't a node of these inputs.
+        nodes: producers first.
     """
 
-    def __init__(
-        self, definitions: Sequence[Any], given: Mapping[str, Any], outputs: Sequence[str]
-    ) -> None:
-        places = {name: f"tfdbg_given_{at}:0" for at, name in enumerate(given)}
-        made = graph_pb2.GraphDef()
-        for name, place in places.items():
-            node = made.node.add(name=place.removesuffix(":0"), op="Placeholder")
-            node.attr["dtype"].type = given[name].as_datatype_enum
-        for definition in definitions:
+    def __init__(self, nodes: Iterable[UnreadNode]) -> None:
+        self._nodes = list(nodes)
+        self._places: dict[Edge, Any] = {}
+        self._outputs: dict[Edge, Any] = {}
+        self._session: Any = None
+
+    def compute(self, find: Find) -> dict[Edge, Any]:
+        """The values of the nodes whose inputs all are known, or are such nodes' outputs.
+
+        Args:
+            find: gives what a run has read.
+
+        Raises:
+            tf.errors.OpError, ValueError, TypeError: a node refuses its inputs.
+        """
+        nodes, self._nodes = self._nodes, []
+        with guard.bypass():
+            if nodes:
+                self._build(nodes, find)
+            if not self._outputs:
+                return {}
+            fed = {place: _loaded(find(edge)) for edge, place in self._places.items()}
+            found = self._session.run(self._outputs, fed)
+        return {edge: np.asarray(value) for edge, value in found.items()}
+
+    def _build(self, nodes: Iterable[UnreadNode], find: Find) -> None:
+        made, names = graph_pb2.GraphDef(), dict[Edge, str]()
+        unread = {(each.definition.name, slot) for each in nodes for slot in each.slots}
+        places, outputs = dict[Edge, str](), dict[Edge, str]()
+        for definition, inputs, slots in nodes:
+            try:
+                given = {
+                    edge: tf.as_dtype(_loaded(None if edge in unread else find(edge)).dtype)
+                    for edge in inputs
+                    if edge not in names
+                }
+            except ValueError:
+                continue
+            for edge, dtype in given.items():
+                place = made.node.add(name=f"tfdbg_given_{len(places)}", op="Placeholder")
+                place.attr["dtype"].type = dtype.as_datatype_enum
+                names[edge] = places[edge] = f"{place.name}:0"
             node = made.node.add()
             node.CopyFrom(definition)
             node.device = ""
             node.attr.pop("_class", None)
-            node.ClearField("input")
-            for each in definition.input:
-                if not each.startswith("^"):
-                    node.input.append(places.get(each if ":" in each else f"{each}:0", each))
+            del node.input[:]
+            node.input.extend(names[edge] for edge in inputs)
+            own = {(node.name, slot): f"{node.name}:{slot}" for slot in slots}
+            names.update(own)
+            outputs.update(own)
         graph = tf.Graph()
         with graph.as_default():
-            elements = [*outputs, *places.values()]
+            elements = [*outputs.values(), *places.values()]
             found = tf.graph_util.import_graph_def(made, return_elements=elements, name="")
-        self.given, self.outputs = list(given), list(outputs)
-        self._outputs, self._places = found[: len(outputs)], found[len(outputs) :]
         self._session = _session_of(graph)
+        self._places = dict(zip(places, found[len(outputs) :], strict=True))
+        self._outputs = dict(zip(outputs, found, strict=False))
 
-    def compute(self, values: Sequence[Any]) -> dict[str, Any]:
-        """The values of `outputs` by their names, from those of `given`.
 
-        Raises:
-            tf.errors.OpError, ValueError, TypeError: an op refuses them.
+def _loaded(load: Callable[[], Any] | None) -> Any:
+    value = load() if load is not None else None
+    if value is None or isinstance(value, InconvertibleTensorProto):
+        raise ValueError(str(value or "not read in the run: its inputs aren't known"))
+    return value
+
+
+class UnreadTensors:
+    """The tensors of a run's unread nodes; computed when somebody looks.
+
+    Args:
+        graph: computes the nodes together.
+        find: gives the run's tensors, these as well.
+        redo: computes a node by itself, where an input has no value or another node refuses its.
+    """
+
+    def __init__(self, graph: UnreadGraph, find: Find, redo: Redo) -> None:
+        self._graph, self._find, self._redo = graph, find, redo
+        self._known: dict[Edge, Any] | None = None
+
+    def load(self, edge: Edge, inputs: Sequence[Edge], dtype_name: str) -> Any:
+        """A tensor as a dump keeps it.
+
+        Args:
+            edge: the tensor.
+            inputs: of its node.
+            dtype_name: its element type.
         """
-        with guard.bypass():
-            fed = dict(zip(self._places, values, strict=True))
-            found = self._session.run(self._outputs, fed)
-        return dict(zip(self.outputs, map(np.asarray, found), strict=True))
+        if self._known is None:
+            self._known = {}
+            with contained:  # they are computed one by one then
+                self._known = self._graph.compute(self._find)
+        if edge not in self._known:
+            node, why = edge[0], ""
+            try:
+                given = [_loaded(self._find(each)) for each in inputs]
+                outputs = self._redo(node, given, ()) or ()
+                self._known.update(((node, slot), value) for slot, value in enumerate(outputs))
+            except ValueError as error:
+                why = str(error)
+            except CannotRedo as error:
+                why = f"not read in the run: {error}"
+            if edge not in self._known:
+                why = why or "not read in the run"
+                self._known[edge] = InconvertibleTensorProto(why, dtype_name=dtype_name)
+        return self._known[edge]
 
 
 def _session_of(graph: Any) -> Any:

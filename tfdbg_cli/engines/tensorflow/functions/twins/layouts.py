@@ -6,10 +6,14 @@ import functools
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from tensorflow.python.framework import dtypes
+
 from tfdbg_cli.dumps.dump import Redo
 from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, FunctionBody
 from tfdbg_cli.engines.tensorflow.functions.twins.health import Health
-from tfdbg_cli.engines.tensorflow.shared.redo import redo_of
+from tfdbg_cli.engines.tensorflow.shared.optimized import PASSING
+from tfdbg_cli.engines.tensorflow.shared.redo import UnreadGraph, UnreadNode, redo_of
+from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["Layout", "LayoutItem", "Part"]
 
@@ -51,6 +55,30 @@ class Layout:
         self.dtypes: list[int] = []
         self.sizes: list[int] = []
         self.unread: Collection[tuple[str, int]] = ()
+
+    @functools.cached_property
+    def unread_slots(self) -> dict[str, list[int]]:
+        """Node -> the outputs that are computed of its inputs when somebody looks."""
+        found: dict[str, list[int]] = {}
+        for item in self.items if self.unread else ():
+            name, outputs = item.node.name, item.node.outputs
+            if not item.inner and item.node.op not in PASSING:
+                slots = [
+                    slot
+                    for slot, output in enumerate(outputs)
+                    if (name, slot) in self.unread and holdable(dtypes.as_dtype(output.dtype))
+                ]
+                found.update({name: slots} if slots else {})
+        return found
+
+    @functools.cached_property
+    def unread_graph(self) -> UnreadGraph:
+        """Computes them."""
+        return UnreadGraph(
+            UnreadNode(item.node.definition, item.node.inputs, self.unread_slots[item.node.name])
+            for item in self.items
+            if item.node.name in self.unread_slots
+        )
 
     @functools.cached_property
     def redo(self) -> Redo:

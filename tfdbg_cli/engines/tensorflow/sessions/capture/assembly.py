@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.common.errors import one_line
@@ -23,7 +22,7 @@ from tfdbg_cli.engines.tensorflow.sessions.capture.spool import SeenValue
 from tfdbg_cli.engines.tensorflow.sessions.traits import TRAITS
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
 from tfdbg_cli.engines.tensorflow.shared.graph import GraphView
-from tfdbg_cli.engines.tensorflow.shared.redo import RECOMPUTED, RedoneNode
+from tfdbg_cli.engines.tensorflow.shared.redo import RECOMPUTED, Edge, UnreadTensors, inputs_of
 from tfdbg_cli.engines.tensorflow.shared.values import (
     Constant,
     apart,
@@ -231,16 +230,15 @@ class Assembly:
         watched: Sequence[tuple[float, SeenValue, str]],
     ) -> Iterator[Datum]:
         now, at = self._start, 0
-        known = dict[tuple[str, int], Callable[[], Any]]()
-        together = functools.cache(functools.partial(self._redone, known))
-        nodes = dict[str, RedoneNode]()
+        known = dict[Edge, Callable[[], Any]]()
+        unread = UnreadTensors(self.plan.unread, known.get, self._redo)
         for entry in entries:
             while at < len(watched) and watched[at][0] <= entry.position:
                 now = max(now + 1, watched[at][1].timestamp)
                 yield self._seen_datum(*watched[at][1:], now)
                 at += 1
             now += 1
-            load = known[entry.node, entry.slot] = self._load(entry, values, known, nodes, together)
+            load = known[entry.node, entry.slot] = self._load(entry, values, unread)
             if entry.is_hidden:
                 continue
             yield Datum(
@@ -260,21 +258,14 @@ class Assembly:
         return self._view.graph(self._inner.values())
 
     def _load(
-        self,
-        entry: PlannedTensor,
-        values: Sequence[Any],
-        known: Mapping[tuple[str, int], Callable[[], Any]],
-        nodes: dict[str, RedoneNode],
-        together: Callable[[], Mapping[str, Any]],
+        self, entry: PlannedTensor, values: Sequence[Any], unread: UnreadTensors
     ) -> Callable[[], Any]:
         """What gives the value of a tensor.
 
         Args:
             entry: the tensor.
             values: those that were fetched.
-            known: what gives the values of those before it.
-            nodes: the ones that are computed when somebody looks, by their names.
-            together: computes all of them that it can.
+            unread: gives the others.
         """
         if entry.constant is not None:
             return entry.constant
@@ -282,28 +273,9 @@ class Assembly:
             value = plain(values[entry.fetch])
             return lambda: value
         op = self._view.operation(entry.node)
-        if entry.node not in nodes:
-            inputs = [known.get((each.op.name, each.value_index)) for each in op.inputs]
-            nodes[entry.node] = RedoneNode(entry.node, inputs, self._redo)
-        node, tensor = nodes[entry.node], op.outputs[entry.slot]
-
-        def load() -> Any:
-            found = together().get(tensor.name)
-            return (
-                node.output(entry.slot, base_dtype_name(tensor.dtype)) if found is None else found
-            )
-
-        return load
-
-    def _redone(self, known: Mapping[tuple[str, int], Callable[[], Any]]) -> Mapping[str, Any]:
-        """The values of what `CapturePlan.redone` computes, by the names of the tensors."""
-        redone = self.plan.redone
-        if redone is None:
-            return {}
-        pairs = (each.rpartition(":") for each in redone.given)
-        with contained:  # one has no value, or an op refuses it: they are computed one by one then
-            return redone.compute([known[node, int(slot)]() for node, _, slot in pairs])
-        return {}
+        dtype_name = base_dtype_name(op.outputs[entry.slot].dtype)
+        edge = entry.node, entry.slot
+        return lambda: unread.load(edge, inputs_of(op), dtype_name)
 
     def _seen_datum(self, seen: SeenValue, name: str, now: int) -> Datum:
         return Datum(

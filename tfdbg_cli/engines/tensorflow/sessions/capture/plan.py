@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
-from tfdbg_cli.common.interpreter.program_signals import contained
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
@@ -22,7 +21,7 @@ from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
 from tfdbg_cli.engines.tensorflow.shared.optimized import COMPOSED, PASSING
 from tfdbg_cli.engines.tensorflow.shared.private import functions_of, is_reference
-from tfdbg_cli.engines.tensorflow.shared.redo import RedoneGraph
+from tfdbg_cli.engines.tensorflow.shared.redo import UnreadGraph, UnreadNode, inputs_of
 from tfdbg_cli.engines.tensorflow.shared.values import Constant, base_dtype_name, holdable
 
 __all__ = ["CapturePlan", "PlanCache", "PlannedTensor", "make_plan", "plans_of"]
@@ -171,29 +170,17 @@ class CapturePlan:
         return found
 
     @functools.cached_property
-    def redone(self) -> RedoneGraph | None:
-        """Computes what isn't read, as far as all it is made of is; ``None``: nobody can."""
-        known = {(entry.node, entry.slot) for entry in self.entries if not entry.is_unread}
-        unread = {(entry.node, entry.slot) for entry in self.entries if entry.is_unread}
-        nodes, given, made = [], dict[str, Any](), set[tuple[str, int]]()
-        for op in self.ops:
-            own = [(op.name, slot) for slot in range(len(op.outputs))]
-            inputs = [(tensor.op.name, tensor.value_index) for tensor in op.inputs]
-            if (
-                op.name in self.functional
-                or unread.isdisjoint(own)
-                or not all(each in known or each in made for each in inputs)
-            ):
-                continue
-            nodes.append(op.node_def)
-            made.update(own)
-            for key, tensor in zip(inputs, op.inputs, strict=True):
-                if key in known:
-                    given[tensor.name] = tensor.dtype.base_dtype
-        outputs = [f"{node}:{slot}" for node, slot in unread & made]
-        with contained:  # they are computed one by one then
-            return RedoneGraph(nodes, given, outputs) if outputs else None
-        return None
+    def unread(self) -> UnreadGraph:
+        """Computes what isn't read."""
+        slots: dict[str, list[int]] = {}
+        for entry in self.entries:
+            if entry.is_unread:
+                slots.setdefault(entry.node, []).append(entry.slot)
+        return UnreadGraph(
+            UnreadNode(op.node_def, inputs_of(op), slots[op.name])
+            for op in self.ops
+            if op.name in slots and op.name not in self.functional
+        )
 
     @functools.cached_property
     def prepared(self) -> PreparedFetches:
