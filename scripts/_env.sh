@@ -1,6 +1,7 @@
 # Sourced by the other scripts: a virtual environment with what is asked for.
 # Usage: ensure_env STAMP PACKAGES...   (installs once per STAMP and contents of pyproject.toml)
 # The environment is .venv, or what VENV names. SHOW_PIP=--progress-bar=on shows pip's own bar.
+# IS_BRIEF=1: little of it is going to be imported.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The tests start the debugger by the hundred: it is compiled once, whatever a container says.
@@ -39,7 +40,7 @@ ensure_env() {
             --no-compile "$@" >&2
         # pip does so on one core, file by file; some packages have files of Python 2. Whoever waits needs
         # a fraction of them, which Python compiles when they are imported.
-        [ -n "${SHOW_PIP:-}" ] ||
+        [ -n "${SHOW_PIP:-}${IS_BRIEF:-}" ] ||
             "$venv/bin/python" -m compileall -qq -j 0 "$venv/lib" >/dev/null 2>&1 || true
         echo "$sum $*" >"$stamp"
     fi
