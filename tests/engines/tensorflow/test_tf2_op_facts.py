@@ -11,7 +11,8 @@ from tensorflow import raw_ops
 
 from tfdbg_cli.engines.tensorflow.functions.definitions import read_body
 from tfdbg_cli.engines.tensorflow.functions.library import find_function
-from tfdbg_cli.engines.tensorflow.functions.twins.op_facts import FACTS, ops_of
+from tfdbg_cli.engines.tensorflow.functions.twins.searched import ops_of
+from tfdbg_cli.engines.tensorflow.shared.op_facts import FACTS
 from tfdbg_cli.testing.op_facts_contract import (
     Call,
     ComputedOp,
@@ -20,6 +21,7 @@ from tfdbg_cli.testing.op_facts_contract import (
     Unsupported,
 )
 
+WINDOW = [1, 2, 2, 1]
 X, IMAGE, LINE = Operand((3, 4)), Operand((1, 2, 2, 4)), Operand((4,))
 TRIPLE = Operand((3,), "float32")
 FLOATS = ("float16", "bfloat16", "float32", "float64", "complex64")
@@ -96,13 +98,16 @@ CALLS = {
     "Gather": [of("Gather", X, indices=[2, 0])],
     "GatherNd": [of("GatherNd", X, indices=[[2, 1], [0, 0]])],
     "GatherV2": [of("GatherV2", X, indices=[2, 0], axis=1)],
-    "IdentityN": [of_list("IdentityN", "input")],
     "LeakyRelu": [of("LeakyRelu", X, alpha=alpha) for alpha in (0.2, 1.0, 3.0, -2.0)],
     "MatMul": [of("MatMul", X, Operand((4, 2)))],
     "MatrixBandPart": [of("MatrixBandPart", X, num_lower=0, num_upper=1)],
     "MaxPool": [
         of("MaxPool", IMAGE, ksize=[1, 2, 2, 1], strides=[1, 1, 1, 1], padding=padding)
         for padding in ("SAME", "VALID")
+    ],
+    "MaxPoolGrad": [
+        of("MaxPoolGrad", IMAGE, smaller, smaller, ksize=WINDOW, strides=step, padding="SAME")
+        for step, smaller in ((WINDOW, Operand((1, 1, 1, 4))), ([1, 1, 1, 1], IMAGE))
     ],
     **{
         name: [of(name, X, axis=axis) for axis in ([0], [1], [0, 1])]

@@ -108,3 +108,33 @@ def test_nothing_is_spared_where_values_are_asked_for(both):
     assert _has_update(both.same(path, "run", "lt").out)
     values = ("config set level values", "run -t 3 -f has_inf_or_nan")
     assert "no tensor passed" in both.same(path, *values).err
+
+
+_WRITING = """
+    held = tf.Variable([1.0, 2.0])
+
+    @tf.function
+    def step(x):
+        bad = tf.math.log(x)
+        {body}
+
+    for run in range(1, 5):
+        tell(step(tf.constant([0.0 if run == 3 else 1.0, 2.0])).numpy())
+        held.assign([1.0, 2.0])
+"""
+WRITTEN = {
+    "and read": "held.assign_add(bad); return held + 1",
+    "and divided by": "held.assign_sub(bad); return 1 / held",
+    "and chosen from": "held.assign_add(bad); return tf.where([False, True], held, 0)",
+    "and overwritten": "held.assign_add(bad); held.assign(x); return held + 1",
+    "in between": "held.assign(bad); read = held + 1; held.assign(x); return read * 0 + held",
+    "in a branch": "tf.cond(x[1] > 0, lambda: held.assign_add(bad), lambda: held); return held",
+    "and not read": "held.assign(bad); return x",
+}
+
+
+@pytest.mark.parametrize("body", WRITTEN.values(), ids=WRITTEN)
+def test_what_is_bad_and_written_to_a_variable_stops_the_run(both, body):
+    done = both.same(both.write(_WRITING.format(body=body)), "run -f has_inf_or_nan")
+    assert "--- run-end: " in done.out and "run #3: " in done.out, done.out
+    assert "It began in [Log]" in done.out, done.out

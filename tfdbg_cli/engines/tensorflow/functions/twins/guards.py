@@ -18,7 +18,7 @@ from tfdbg_cli.engines.tensorflow.functions.effects import has_state, may_write,
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Part
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import add_node, add_zero
 
-__all__ = ["READING", "Read", "guard"]
+__all__ = ["READING", "Read", "before_writes", "guard"]
 
 _TAPE = "gradient_tape/"
 #: The op type that gives a variable's value.
@@ -37,6 +37,13 @@ class Read(NamedTuple):
     at: int
 
 
+def before_writes(body: FunctionBody) -> set[str]:
+    """The nodes whose tensors tell whether something is bad before the writes."""
+    writers = {node.name for node in body.nodes if may_write(node)}
+    every = {node.name for node in body.nodes}
+    return every - nodes_behind(body, writers) - _updates(body, writers)
+
+
 def guard(part: Part, body: FunctionBody, reads: Sequence[Read]) -> list[Any]:
     """Return what is read as it is if something is bad, and no elements otherwise.
 
@@ -52,7 +59,7 @@ def guard(part: Part, body: FunctionBody, reads: Sequence[Read]) -> list[Any]:
     behind = nodes_behind(body, writers)
     updates = _updates(body, writers)
     waiting = updates | writers
-    flag = part.health.is_bad({node.name for node in body.nodes} - behind - updates)
+    flag = part.health.is_bad(before_writes(body))
     made: list[Any] = []
     for is_late in (False, True):
         group = [read for read in reads if (read.node in behind) is is_late]

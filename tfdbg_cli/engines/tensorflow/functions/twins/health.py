@@ -19,7 +19,8 @@ from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
     add_numbers,
     add_zero,
 )
-from tfdbg_cli.engines.tensorflow.functions.twins.op_facts import COMPLEX, FACTS, FLOATING, ops_of
+from tfdbg_cli.engines.tensorflow.functions.twins.searched import ops_of, written
+from tfdbg_cli.engines.tensorflow.shared.op_facts import COMPLEX, FACTS, FLOATING
 
 __all__ = ["Health", "to_check", "zeros"]
 
@@ -30,7 +31,10 @@ def zeros(definition: Any, size: int) -> str:
 
 
 def to_check(
-    body: FunctionBody, has_arguments: bool, unread: Collection[Hashable] = ()
+    body: FunctionBody,
+    has_arguments: bool,
+    unread: Collection[Hashable] = (),
+    before: Container[str] | None = None,
 ) -> Iterator[tuple[BodyNode | None, str, int]]:
     """The tensors of a body in which all that is bad shows: node, reference and type.
 
@@ -38,6 +42,7 @@ def to_check(
         body: of a function.
         has_arguments: whether its arguments count.
         unread: node and slot of the tensors that can't be looked at.
+        before: the nodes in whose tensors all has to show that is bad in them; ``None``: none.
     """
     # What else an op gives, and nobody takes, may be nothing at all, whatever shape it is said to
     # have: FusedBatchNormGradV3 has two such outputs.
@@ -48,10 +53,12 @@ def to_check(
         for edge in ((node.name, slot) for slot in range(len(node.outputs)))
         if len(node.outputs) > 1 and edge not in taken
     }
-    search = Search(FACTS, hidden={*unread, *spare})
-    for node, op in ops_of(body):
-        for slot in search.check(op):
-            yield node, node.outputs[slot].reference, node.outputs[slot].dtype
+    search = Search(FACTS, hidden={*unread, *spare, *written(body)})
+    for node, op in ops_of(body, before):
+        for at in search.check(op):
+            key: Any = op.outputs[at].key
+            output = node.outputs[key[1]]
+            yield node, output.reference, output.dtype
     if has_arguments:
         for at, argument in enumerate(body.definition.signature.input_arg):
             if argument.type in FLOATING and ("", at) not in search.told:

@@ -32,7 +32,7 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.loops import (
     variable,
 )
 from tfdbg_cli.engines.tensorflow.functions.twins.conditions import LoopTest
-from tfdbg_cli.engines.tensorflow.functions.twins.guards import READING, Read, guard
+from tfdbg_cli.engines.tensorflow.functions.twins.guards import READING, Read, before_writes, guard
 from tfdbg_cli.engines.tensorflow.functions.twins.health import Health, to_check, zeros
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout, LayoutItem, Part
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
@@ -200,7 +200,9 @@ class _Builder:
         unread = part.layout.unread = self._unread.get(body.name, ())
         if self._has_health:
             copies = _Copies(body, definition, unread)
-            for one, reference, kind in to_check(body, len(self._open) == 1, copies.unread):
+            before = before_writes(body) if self._is_guarded else None
+            is_outermost = len(self._open) == 1
+            for one, reference, kind in to_check(body, is_outermost, copies.unread, before):
                 part.health.watch(copies.reference(one, reference), kind)
         for node in body.nodes:
             places: dict[int, int] = {}

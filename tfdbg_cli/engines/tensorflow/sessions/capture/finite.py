@@ -2,56 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from tfdbg_cli.engines.kit.op_facts import Op, Search, Value
+from tfdbg_cli.engines.tensorflow.shared.op_facts import DTYPE_NAMES, FACTS
+from tfdbg_cli.engines.tensorflow.shared.redo import Edge
 from tfdbg_cli.tensors.numeric import any_nonfinite, dtype_kind, has_nonfinite
 
 __all__ = ["FiniteCheck"]
-
-# What they make of finite numbers is finite: they move, choose or bound them.
-_KEEPING = frozenset(
-    {
-        "Abs",
-        "BroadcastTo",
-        "ConcatV2",
-        "ExpandDims",
-        "GatherV2",
-        "Identity",
-        "IdentityN",
-        "Maximum",
-        "Minimum",
-        "Neg",
-        "Pack",
-        "PreventGradient",
-        "Relu",
-        "Relu6",
-        "ReluGrad",
-        "Reshape",
-        "Sigmoid",
-        "Slice",
-        "Split",
-        "SplitV",
-        "Squeeze",
-        "StopGradient",
-        "StridedSlice",
-        "Tanh",
-        "Tile",
-        "Transpose",
-        "Unpack",
-        "ZerosLike",
-    }
-)
 
 
 class FiniteCheck:
     """Looks for nan and infinities in what the runs of a plan have computed.
 
-    What follows from other tensors that are looked at is not looked at itself.
+    What is bad and spreads is looked at where it gets to (`Search`).
 
     Args:
+        ops: every operation that the runs compute, producers first.
         tensors: those that are fetched, producers first.
         given: how many of the first ones are fed.
         ahead: how many of the last ones are read before the run.
@@ -60,6 +30,7 @@ class FiniteCheck:
 
     def __init__(
         self,
+        ops: Sequence[Any],
         tensors: Sequence[Any],
         given: int,
         ahead: int,
@@ -67,15 +38,19 @@ class FiniteCheck:
     ) -> None:
         self._places: dict[np.dtype[Any], list[int]] = {}
         self._is_spoilt = any(has_nonfinite(value()) for _, _, value in constants)
-        known = {(node, slot) for node, slot, _ in constants}
         end = len(tensors) - ahead
-        for place in (*range(end, len(tensors)), *range(end)):
-            tensor = tensors[place]
-            dtype = np.dtype(tensor.dtype.base_dtype.as_numpy_dtype)
+        keys = [(tensor.op.name, tensor.value_index) for tensor in tensors]
+        computed = {key: place for place, key in enumerate(keys[:end])}
+        told = {*keys[end:], *((node, slot) for node, slot, _ in constants)}
+        every = [_described(op) for op in ops]
+        made = {value.key for op in every for value in op.outputs if value.may_be_bad}
+        search = Search(FACTS, told, made - computed.keys() - told)
+        looked = [op.outputs[slot].key for op in reversed(every) for slot in search.check(op)]
+        looked += [key for key in keys[:given] if key not in search.told]
+        for place in sorted({*(computed[key] for key in looked), *range(end, len(keys))}):
+            dtype = np.dtype(tensors[place].dtype.base_dtype.as_numpy_dtype)
             if dtype_kind(dtype) in ("float", "complex"):
-                if not given <= place < end or not _follows(tensor, known):
-                    self._places.setdefault(dtype, []).append(place)
-                known.add((tensor.op.name, tensor.value_index))
+                self._places.setdefault(dtype, []).append(place)
 
     def passes(self, extra: Sequence[Any], others: Sequence[Any]) -> bool:
         """Whether all is finite.
@@ -94,15 +69,29 @@ class FiniteCheck:
         )
 
 
-def _follows(tensor: Any, known: set[tuple[str, int]]) -> bool:
-    """Whether a tensor is finite if those that are known are.
+class _Attributes(Mapping[str, Any]):
+    """Those of an operation; most aren't asked for."""
 
-    Args:
-        tensor: one of floating point or complex numbers that the run computes.
-        known: node and slot of others.
-    """
-    return tensor.op.type in _KEEPING and all(
-        (each.op.name, each.value_index) in known
-        for each in tensor.op.inputs
-        if each.dtype.is_floating or each.dtype.is_complex
-    )
+    def __init__(self, op: Any) -> None:
+        self._op = op
+
+    def __getitem__(self, name: str) -> Any:
+        return self._op.node_def.attr[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._op.node_def.attr)
+
+    def __len__(self) -> int:
+        return len(self._op.node_def.attr)
+
+
+def _described(op: Any) -> Op:
+    """An operation in the words of the search."""
+
+    def values(tensors: Sequence[Any]) -> Iterator[Value]:
+        for tensor in tensors:
+            key: Edge = tensor.op.name, tensor.value_index
+            number = tensor.dtype.base_dtype.as_datatype_enum
+            yield Value(key, DTYPE_NAMES.get(number, "opaque"))
+
+    return Op(op.type, (*values(op.inputs),), (*values(op.outputs),), _Attributes(op))

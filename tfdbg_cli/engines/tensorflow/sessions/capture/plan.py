@@ -148,7 +148,7 @@ class CapturePlan:
             for entry in self.entries
             if entry.constant is not None
         ]
-        return FiniteCheck(self.extra, self.fed_count, self.ahead, constants)
+        return FiniteCheck(self.ops, self.extra, self.fed_count, self.ahead, constants)
 
     @functools.cached_property
     def composed(self) -> list[tuple[str, int | str]]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import dtypes
 
-from tfdbg_cli.engines.kit.op_facts import FIRST, Fact, Op, Value, is_real, table
-from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, FunctionBody
+from tfdbg_cli.engines.kit.op_facts import FIRST, Fact, Op, is_real, table
 
-__all__ = ["COMPLEX", "FACTS", "FLOATING", "ops_of"]
+__all__ = ["COMPLEX", "DTYPE_NAMES", "FACTS", "FLOATING"]
 
 #: The dtypes of complex numbers, and those of their parts.
 COMPLEX = {
@@ -22,10 +19,18 @@ FLOATING = frozenset(
     {types_pb2.DT_BFLOAT16, types_pb2.DT_DOUBLE, types_pb2.DT_FLOAT, types_pb2.DT_HALF, *COMPLEX}
 )
 _EXACT = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
-_NAMES = {
+#: ``DataType`` enum -> what `Value.dtype` calls it.
+DTYPE_NAMES = {
     **{number: dtypes.as_dtype(number).name for number in FLOATING},
     **{dtypes.as_dtype(name).as_datatype_enum: name for name in _EXACT},
 }
+
+
+def _is_apart(op: Op) -> bool:
+    """The windows of a pooling don't overlap: nothing is summed up."""
+    sizes, steps = op.attributes["ksize"].list.i, op.attributes["strides"].list.i
+    return is_real(op) and all(size <= step for size, step in zip(sizes, steps, strict=True))
+
 
 #: By op type.
 FACTS = table(
@@ -34,11 +39,12 @@ FACTS = table(
         "Cumsum": Fact(spreads=FIRST, when=lambda op: not op.attributes["exclusive"].b),
         "FusedBatchNormV3": Fact(spreads=FIRST, into=FIRST),
         "LeakyRelu": Fact(lambda op: is_real(op) and abs(op.attributes["alpha"].f) <= 1),
+        "MaxPoolGrad": Fact(_is_apart),
     },
     moved="ConcatV2 Identity Neg Pack PreventGradient Snapshot StopGradient",
     moved_first="BroadcastTo ExpandDims Pad Reshape ReverseV2 Squeeze Transpose",
     picked="""
-        BatchToSpaceND Concat Const DepthToSpace EnsureShape Gather GatherNd GatherV2 IdentityN
+        BatchToSpaceND Concat Const DepthToSpace EnsureShape Gather GatherNd GatherV2
         MatrixBandPart MatrixDiagPart MaxPool Maximum Minimum MirrorPad Relu Relu6 Relu6Grad
         ReluGrad ResourceGather Reverse Roll Select SelectV2 Slice SpaceToBatchND SpaceToDepth
         Split SplitV StridedSlice TensorListGetItem TensorListStack Tile TopKV2 Unpack
@@ -53,19 +59,3 @@ FACTS = table(
     """,
     spread_first="RealDiv",
 )
-
-
-def ops_of(body: FunctionBody) -> Iterator[tuple[BodyNode, Op]]:
-    """What a function itself computes, from its end, in the words of the search."""
-    arguments = body.definition.signature.input_arg
-    kinds = {("", at): each.type for at, each in enumerate(arguments)}
-    for node in body.nodes:
-        kinds.update(((node.name, slot), each.dtype) for slot, each in enumerate(node.outputs))
-    for node in reversed(body.nodes):
-        if node.name in body.live and not node.inner:
-            made = ((node.name, slot) for slot in range(len(node.outputs)))
-            inputs, outputs = (
-                tuple(Value(place, _NAMES.get(kinds.get(place), "opaque")) for place in places)
-                for places in (node.inputs, made)
-            )
-            yield node, Op(node.op, inputs, outputs, node.definition.attr)
