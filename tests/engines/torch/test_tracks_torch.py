@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from samples import sample
 
 PROGRAM = """
 import torch
@@ -65,11 +66,16 @@ def test_a_scaled_loss_is_told_as_it_was(ask):
 @pytest.mark.parametrize(
     "backward",
     [
-        "torch.autograd.backward([loss]); opt.step()",
-        "torch.autograd.backward(tensors=loss); opt.step()",
-        "loss.backward(retain_graph=True); opt.step()",
-        "loss.reshape(1).backward(); opt.step()",
-        "(loss.double() * 1).backward(); opt.step()",
+        *sample(
+            [
+                "torch.autograd.backward([loss]); opt.step()",
+                "torch.autograd.backward(tensors=loss); opt.step()",
+                "loss.backward(retain_graph=True); opt.step()",
+                "loss.reshape(1).backward(); opt.step()",
+                "(loss.double() * 1).backward(); opt.step()",
+            ],
+            2,
+        )
     ],
 )
 def test_however_the_backward_pass_is_asked_for(ask, backward):
