@@ -52,14 +52,13 @@ def test_gradient_descent_by_hand(graph, resource):
     [
         *sample(
             [
-                lambda: tf1.train.AdamOptimizer(0.1),
-                lambda: tf1.train.MomentumOptimizer(0.1, 0.9),
-                lambda: tf1.train.RMSPropOptimizer(0.1),
+                pytest.param(lambda: tf1.train.AdamOptimizer(0.1), id="adam"),
+                pytest.param(lambda: tf1.train.MomentumOptimizer(0.1, 0.9), id="momentum"),
+                pytest.param(lambda: tf1.train.RMSPropOptimizer(0.1), id="rmsprop"),
             ],
             2,
         )
     ],
-    ids=["adam", "momentum", "rmsprop"],
 )
 def test_an_override_is_the_run_with_the_tensor_replaced(resource, optimizer):
     def build(replaced):

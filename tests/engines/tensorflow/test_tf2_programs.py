@@ -492,14 +492,15 @@ FAILING = """
     [
         *sample(
             [
-                "return tf.gather(y, at) + 1.0",
-                "return inner(y, at)",
-                "return tf.cond(at > -1, lambda: tf.gather(y, at), lambda: y[0])",
+                pytest.param("return tf.gather(y, at) + 1.0", id="op"),
+                pytest.param("return inner(y, at)", id="nested"),
+                pytest.param(
+                    "return tf.cond(at > -1, lambda: tf.gather(y, at), lambda: y[0])", id="branch"
+                ),
             ],
             3,
         )
     ],
-    ids=["op", "nested", "branch"],
 )
 def test_an_op_that_fails_in_a_function(both, body):
     """The program's error is TensorFlow's own; what came before it is in the dump."""
