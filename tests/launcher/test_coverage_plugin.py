@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from samples import sample
+from samples import night, sample
 
 pytest.importorskip("coverage")
 pytest.importorskip("tensorflow")
@@ -112,6 +112,7 @@ def test_only_what_has_not_run_is_missed(runner, is_debugged):
     assert json.loads(told.stdout)["files"]["program.py"]["missing_lines"] == MISSED
 
 
+@night
 def test_jumps_in_a_process_of_the_program_s(runner):
     runner.write("program.py", BRANCHES)
     start = "import subprocess, sys\nsubprocess.run([sys.executable, 'program.py'], check=True)\n"

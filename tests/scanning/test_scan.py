@@ -472,6 +472,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     running.stdout.close()
 
 
+@night
 def test_a_dask_worker_that_dies_takes_nothing_along(
     scan: Scan, tree: Path, tmp_path: Path, cluster: str
 ) -> None:

@@ -4,7 +4,7 @@ Each program is planted with a mistake in the line that ends with ``# BAD``.
 """
 
 import pytest
-from samples import sample
+from samples import night, sample
 from tf2_kit import listed, needs_keras_3
 
 PIPELINE = """
@@ -280,6 +280,7 @@ def test_the_iteration_of_a_loop_over_a_dataset_that_is_bad(both):
     assert "of one iteration, the first bad one or the last" in done.out
 
 
+@night
 def test_loops_over_datasets_do_what_they_do_alone(both):
     both("""
         tf.random.set_seed(3)

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from samples import sample
+from samples import night, sample
 from tf2_kit import IS_2_12, listed, needs_keras_3
 
 PROGRAMS = {
@@ -384,6 +384,7 @@ def test_the_program_does_what_it_does_alone(both, name):
     both(PROGRAMS[name])
 
 
+@night
 def test_what_the_conditions_of_loops_do_is_done_once(both):
     """Also what they draw, print, assert, write and leave to Python."""
     text = """

@@ -6,7 +6,6 @@ import importlib
 
 import numpy as np
 import torch
-from samples import sample
 from torch_kit import capture
 
 from tfdbg_cli.common.traits import op_roles
@@ -89,7 +88,6 @@ def name_of(tensor):
 
 class TestTorchFacts(OpFactsContract):
     facts = FACTS
-    absent = FACTS.keys() - {*sample(FACTS, 3)}  # of the sample
 
     def calls(self, name):
         return CALLS.get(name.removeprefix("aten::"), [of(X), of(LINE)])
