@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
+
+# The pages are many objects, which all stay: looking for garbage would be half of the time.
+gc.disable()
 
 project = "tfdbg_cli"
 version = release = version_of("tfdbg_cli")

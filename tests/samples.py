@@ -7,10 +7,15 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from typing import TypeVar
 
-__all__ = ["IS_LONG", "sample"]
+import pytest
+
+__all__ = ["IS_LONG", "night", "sample"]
 
 #: Whether the tests take as long as they like.
 IS_LONG = os.environ.get("TFDBG_TESTS_LONG") == "1"
+
+#: Marks a test, or a case as ``marks=`` of a `pytest.param`, that only long runs try.
+night = pytest.mark.skipif(not IS_LONG, reason="tried by scripts/nightly")
 
 _Case = TypeVar("_Case")
 

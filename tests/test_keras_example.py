@@ -6,6 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 from examples_kit import EXAMPLES, debug, line_of, needs, python, screens
+from samples import sample
 
 EXAMPLE = "debug_keras.py"
 LOG = "compile_loss/cross_entropy/Log"
@@ -47,7 +48,7 @@ def test_it_learns_and_then_has_no_loss(alone):
     assert math.isnan(found[-1])
 
 
-@pytest.mark.parametrize("how", [(), ("--jit-compile",), ("--run-eagerly",)])
+@pytest.mark.parametrize("how", [*sample([(), ("--jit-compile",), ("--run-eagerly",)], 2)])
 def test_the_stop_is_at_the_logarithm_and_leads_to_its_line(how, alone):
     commands = ["run -f has_inf_or_nan", "li --to-first-bad", f"ni -t {LOG}"]
     done = debug(commands, EXAMPLE, *how)

@@ -5,6 +5,7 @@ import json
 import anyio
 import pytest
 from agents_kit import ROOT, STORIES, play
+from samples import night
 
 #: What the verdict has to say: the op, the kind of the reason, the text of the line.
 VERDICTS = {
@@ -41,6 +42,7 @@ class TestStories:
     def test_pytorch_float16(self, tmp_path):
         self._program(tmp_path, "torch")
 
+    @night
     @pytest.mark.tensorflow
     def test_keras_fit(self, tmp_path):
         self._program(tmp_path, "keras")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 from program_server import debugger_in, environment
+from samples import sample
 
 from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.schemas import schema_of, schemas
@@ -178,7 +179,7 @@ def check(folder, commands, feed, *arguments, first=()):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", _engines())
+@pytest.mark.parametrize("engine", [*sample(_engines(), 2)])
 def test_live_and_offline_write_what_the_schemas_say(engine, tmp_path):
     program, feed = PROGRAMS[engine]
     (tmp_path / "p.py").write_text(program)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from program_server import Programs, debugger_in, environment
+from samples import night
 
 from tfdbg_cli.comparing.alignment import align
 from tfdbg_cli.comparing.comparison import Comparison
@@ -184,6 +185,7 @@ if dist.is_initialized():
 """
 
 
+@night
 @pytest.mark.torch
 def test_tensor_parallel_shards_beside_an_unsharded_run(tmp_path):
     pytest.importorskip("torch")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 from program_server import Done, Programs, environment
+from samples import sample
 
 pytest.importorskip("torch")
 
@@ -66,7 +67,9 @@ def run(programs: Programs, call: Call, folder: Path) -> Done:
     return programs.debugged(*given)
 
 
-@pytest.mark.parametrize(("title", "text"), HUNTS, ids=[title for title, _ in HUNTS])
+@pytest.mark.parametrize(
+    ("title", "text"), [pytest.param(*each, id=each[0]) for each in sample(HUNTS, 2)]
+)
 def test_a_hunt_shows_what_the_page_says(title, text, programs, tmp_path):
     name, program = re.search(r"```python\n# (\S+)\n(.*?)```", text, re.S).groups()
     (tmp_path / name).write_text(f"# {name}\n{program}")

@@ -12,6 +12,7 @@ from dump_reading import read_all, service_over
 from dump_samples import ROOT, make_dump
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from samples import IS_LONG
 
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.open import open_dump
@@ -20,6 +21,8 @@ from tfdbg_cli.dumps.run_folder.dump import RunFolderDump, RunFolderWriter
 from tfdbg_cli.dumps.tfdbg_dir.names import device_name_to_device_path
 from tfdbg_cli.dumps.tfdbg_dir.writer import write_dump_directory
 
+#: How many damaged dumps each of the tests looks through, with all commands.
+EXAMPLES = 120 if IS_LONG else 40
 COMMANDS = [
     "lt",
     "lt -s size",
@@ -122,7 +125,7 @@ def replaced(found, path, value):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_field_of_the_json_may_be_anything(good, tmp_path_factory, data):
     folder = shutil.copytree(good, tmp_path_factory.mktemp("json") / "run")
@@ -163,7 +166,7 @@ def damage(data, content):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_byte_of_a_run_folder_may_be_another(good, tmp_path_factory, data):
     folder = shutil.copytree(good, tmp_path_factory.mktemp("bytes") / "run")
@@ -173,7 +176,7 @@ def test_any_byte_of_a_run_folder_may_be_another(good, tmp_path_factory, data):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_byte_of_a_dump_directory_may_be_another(good_directory, tmp_path_factory, data):
     folder = shutil.copytree(good_directory, tmp_path_factory.mktemp("bytes") / "run")

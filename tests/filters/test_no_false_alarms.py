@@ -43,7 +43,7 @@ def test_programs_without_a_mistake_pass(engine, tmp_path):
     alarms = []
     folder = tmp_path / "there"
     folder.mkdir()
-    for script in sample(scripts, 30):
+    for script in sample(scripts, 60):
         path = tmp_path / "script.py"
         path.write_text(f"__import__('os').chdir({str(folder)!r})\n{script.text}")
         programs = shared(*({"plain": ()}.get(engine, (engine,))))

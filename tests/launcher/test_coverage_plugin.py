@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from samples import night, sample
 
 pytest.importorskip("coverage")
 pytest.importorskip("tensorflow")
@@ -98,7 +99,7 @@ def lines_with(text, end):
 MISSED = lines_with(PROGRAM, "# missed")
 
 
-@pytest.mark.parametrize("is_debugged", [False, True])
+@pytest.mark.parametrize("is_debugged", [*sample([False, True], (True,))])
 def test_only_what_has_not_run_is_missed(runner, is_debugged):
     runner.write("program.py", PROGRAM)
     runner.write(".coveragerc", "[run]\nplugins = tfdbg_cli.coverage\n")
@@ -111,6 +112,7 @@ def test_only_what_has_not_run_is_missed(runner, is_debugged):
     assert json.loads(told.stdout)["files"]["program.py"]["missing_lines"] == MISSED
 
 
+@night
 def test_jumps_in_a_process_of_the_program_s(runner):
     runner.write("program.py", BRANCHES)
     start = "import subprocess, sys\nsubprocess.run([sys.executable, 'program.py'], check=True)\n"

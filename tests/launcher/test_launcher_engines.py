@@ -4,6 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from samples import sample
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "debug_mnist.py"
 STORY = ("--batch", "-c", "run -f has_inf_or_nan", "-c", "lt")
@@ -120,9 +121,14 @@ def test_an_engine_that_can_not_be_installed_is_a_line(runner):
 @pytest.mark.parametrize(
     "first",
     [
-        "import tensorflow.compat.v1 as tf",
-        "import tensorflow as tf2; tf = tf2.compat.v1",
-        "from tensorflow.python.client import session; import tensorflow.compat.v1 as tf",
+        *sample(
+            [
+                "import tensorflow.compat.v1 as tf",
+                "import tensorflow as tf2; tf = tf2.compat.v1",
+                "from tensorflow.python.client import session; import tensorflow.compat.v1 as tf",
+            ],
+            2,
+        )
     ],
 )
 def test_tensorflow_is_debugged_however_it_is_imported(runner, first):

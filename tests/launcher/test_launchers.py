@@ -1,6 +1,7 @@
 """A launcher given as the program: the right order is said before it begins, and it goes on."""
 
 import pytest
+from samples import sample
 
 STUB = "import sys\nprint('launched', sys.argv[1:])\n"
 BATCH = ("--batch", "-c", "run -f has_inf_or_nan")
@@ -10,35 +11,49 @@ OWN = "tfdbg_cli --batch -c 'run -f has_inf_or_nan'"
 @pytest.mark.parametrize(
     ("typed", "order"),
     [
-        (
-            "torchrun --nproc-per-node 2 x.py --lr 1",
-            f"torchrun --nproc-per-node 2 -m {OWN} x.py --lr 1",
-        ),
-        ("torchrun --nnodes=2 -m pkg.x -m y", f"torchrun --nnodes=2 -m {OWN} -m pkg.x -m y"),
-        ("torchrun --module pkg.x", f"torchrun -m {OWN} -m pkg.x"),
-        ("torchrun --no-python python -O x.py", f"torchrun --no-python python -O -m {OWN} x.py"),
-        ("torchrun --standalone prog", f"torchrun … -m {OWN} …"),
-        ("-m torch.distributed.run x.py", f"torchrun -m {OWN} x.py"),
-        ("-mtorch.distributed.run x.py", f"torchrun -m {OWN} x.py"),
-        (
-            "-m torch.distributed.launch --nproc-per-node 2 x.py",
-            f"python -m torch.distributed.launch --nproc-per-node 2 -m {OWN} x.py",
-        ),
-        ("accelerate launch --cpu x.py -a", f"accelerate launch --cpu -m {OWN} x.py -a"),
-        ("accelerate-launch x.py", f"accelerate launch -m {OWN} x.py"),
-        ("-m accelerate.commands.launch x.py", f"accelerate launch -m {OWN} x.py"),
-        ("-m accelerate.commands.accelerate_cli launch x.py", f"accelerate launch -m {OWN} x.py"),
-        ("deepspeed --num_gpus 2 x.py", f"deepspeed --num_gpus 2 --module {OWN} x.py"),
-        ("-m deepspeed.launcher.runner --module a.b", f"deepspeed --module {OWN} -m a.b"),
-        ("composer -n 2 x.py", f"composer -n 2 -m {OWN} x.py"),
-        ("horovodrun -np 2 python x.py", f"horovodrun -np 2 python -m {OWN} x.py"),
-        (
-            "bin/mpirun -np 2 python3.12 -u -X dev x.py y",
-            f"mpirun -np 2 python3.12 -u -X dev -m {OWN} x.py y",
-        ),
-        ("mpiexec -n 2 python -m a.b", f"mpiexec -n 2 python -m {OWN} -m a.b"),
-        ("srun ./x.py", f"srun python -m {OWN} ./x.py"),
-        ("srun prog", f"srun … python -m {OWN} …"),
+        *sample(
+            [
+                (
+                    "torchrun --nproc-per-node 2 x.py --lr 1",
+                    f"torchrun --nproc-per-node 2 -m {OWN} x.py --lr 1",
+                ),
+                (
+                    "torchrun --nnodes=2 -m pkg.x -m y",
+                    f"torchrun --nnodes=2 -m {OWN} -m pkg.x -m y",
+                ),
+                ("torchrun --module pkg.x", f"torchrun -m {OWN} -m pkg.x"),
+                (
+                    "torchrun --no-python python -O x.py",
+                    f"torchrun --no-python python -O -m {OWN} x.py",
+                ),
+                ("torchrun --standalone prog", f"torchrun … -m {OWN} …"),
+                ("-m torch.distributed.run x.py", f"torchrun -m {OWN} x.py"),
+                ("-mtorch.distributed.run x.py", f"torchrun -m {OWN} x.py"),
+                (
+                    "-m torch.distributed.launch --nproc-per-node 2 x.py",
+                    f"python -m torch.distributed.launch --nproc-per-node 2 -m {OWN} x.py",
+                ),
+                ("accelerate launch --cpu x.py -a", f"accelerate launch --cpu -m {OWN} x.py -a"),
+                ("accelerate-launch x.py", f"accelerate launch -m {OWN} x.py"),
+                ("-m accelerate.commands.launch x.py", f"accelerate launch -m {OWN} x.py"),
+                (
+                    "-m accelerate.commands.accelerate_cli launch x.py",
+                    f"accelerate launch -m {OWN} x.py",
+                ),
+                ("deepspeed --num_gpus 2 x.py", f"deepspeed --num_gpus 2 --module {OWN} x.py"),
+                ("-m deepspeed.launcher.runner --module a.b", f"deepspeed --module {OWN} -m a.b"),
+                ("composer -n 2 x.py", f"composer -n 2 -m {OWN} x.py"),
+                ("horovodrun -np 2 python x.py", f"horovodrun -np 2 python -m {OWN} x.py"),
+                (
+                    "bin/mpirun -np 2 python3.12 -u -X dev x.py y",
+                    f"mpirun -np 2 python3.12 -u -X dev -m {OWN} x.py y",
+                ),
+                ("mpiexec -n 2 python -m a.b", f"mpiexec -n 2 python -m {OWN} -m a.b"),
+                ("srun ./x.py", f"srun python -m {OWN} ./x.py"),
+                ("srun prog", f"srun … python -m {OWN} …"),
+            ],
+            2,
+        )
     ],
 )
 def test_the_right_order_is_said_before_the_program_begins(runner, typed, order):

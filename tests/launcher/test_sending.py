@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from samples import night
 
 pytestmark = pytest.mark.torch
 
@@ -33,6 +34,7 @@ def ran(runner, to, begin="", end="", **environment):
     return done
 
 
+@night
 def test_a_run_of_mlflow_gets_files_and_a_tag(runner, tmp_path):
     pytest.importorskip("mlflow")
     store = tmp_path / "mlruns"
@@ -51,6 +53,7 @@ def test_a_run_of_mlflow_gets_files_and_a_tag(runner, tmp_path):
     assert "the last numbers weren't sent to mlflow: no run of mlflow is active." in done.stderr
 
 
+@night
 def test_a_run_of_wandb_gets_an_artifact(runner, tmp_path):
     pytest.importorskip("wandb")
     begin = f"import wandb; wandb.init(mode='offline', dir={str(tmp_path)!r})"

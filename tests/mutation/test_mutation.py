@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from mutants_kit import code_of, diff_of, mutants_of, reasons
+from samples import sample
 
 _SERVER = Path(__file__).with_name("mutate_server.py")
 _ROOT = Path(__file__).parents[2]
@@ -172,7 +173,7 @@ def _answers(module, mutants, tests, anew):
     return [said[mutant.number] for mutant in mutants]
 
 
-@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("anew", [*sample([False, True], 2)])
 def test_mutants_are_killed_survive_or_take_too_long(module, anew):
     # As those of a package that has a plugin of pytest's.
     hook = "import pytest\npytest.register_assert_rewrite('example')\n"

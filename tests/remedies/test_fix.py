@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from examples_kit import needs
 from program_server import debugger_in, python_in
+from samples import night
 
 # Each prints a loss a step; step 2 is the bad one. The loss and the gradient's norm are printed.
 PROGRAMS = {
@@ -140,7 +141,7 @@ class Fixed:
         pytest.param("torch", marks=needs("torch")),
         pytest.param("tensorflow", marks=needs("tensorflow")),
         pytest.param("sessions", marks=[*needs("tensorflow"), pytest.mark.tensorflow]),
-        pytest.param("jax", marks=needs("jax")),
+        pytest.param("jax", marks=[*needs("jax"), night]),
     ],
 )
 def fixed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fixed:

@@ -11,6 +11,7 @@ import pytest
 from causes_kit import write_cases
 from examples_kit import needs
 from program_server import debugger_in
+from samples import night
 
 sys.path.insert(0, str(Path(__file__).parent))
 from table import ENGINES, program_of
@@ -79,8 +80,8 @@ def test_random_numbers_are_those_of_the_run(engine: str, tmp_path: Path) -> Non
     [
         "numpy",
         pytest.param("torch", marks=needs("torch")),
-        pytest.param("tensorflow", marks=needs("tensorflow")),
-        pytest.param("jax", marks=needs("jax")),
+        pytest.param("tensorflow", marks=[*needs("tensorflow"), night]),
+        pytest.param("jax", marks=[*needs("jax"), night]),
         pytest.param("onnx", marks=needs("onnxruntime", "onnx")),
     ],
 )

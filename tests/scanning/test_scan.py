@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import night
 
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -138,6 +139,7 @@ def test_the_index_of_another_filter_is_put_aside(scan: Scan, tree: Path, tmp_pa
     assert {each["first"][0]["tensor"] for each in findings(done.stdout)} == {"y:0"}
 
 
+@night
 def test_a_dump_that_kills_its_worker_is_named(scan: Scan, tree: Path, tmp_path: Path) -> None:
     own = tmp_path / "own.py"
     own.write_text(
@@ -470,6 +472,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     running.stdout.close()
 
 
+@night
 def test_a_dask_worker_that_dies_takes_nothing_along(
     scan: Scan, tree: Path, tmp_path: Path, cluster: str
 ) -> None:

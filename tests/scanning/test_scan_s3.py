@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from samples import night
 
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder.writer import write_run_folder
@@ -162,6 +163,7 @@ def test_a_tree_in_an_object_store_is_scanned_by_its_indexes(store: Store) -> No
     assert opened == {"step1"}
 
 
+@night
 def test_the_prompt_answers_from_the_index_in_the_store(store: Store) -> None:
     asked = ("-c", "runs -f origin_of_nonfinite", "-c", "use -f origin_of_nonfinite")
     look = ("--batch", "--dump-dir", "s3://job/tree/rank_0", *asked)
@@ -201,6 +203,7 @@ def test_a_filter_reads_the_values_by_range(store: Store) -> None:
     assert not list(store.folder.glob("tree/*.jsonl"))
 
 
+@night
 @pytest.mark.parametrize("trees", [("tree", "s3://job/tree"), ("s3://job/tree", "tree")])
 def test_a_tree_is_compared_with_one_in_an_object_store(
     store: Store, trees: tuple[str, str]
@@ -219,6 +222,7 @@ def test_a_tree_is_compared_with_one_in_an_object_store(
     assert not done.stderr
 
 
+@night
 def test_a_dump_in_an_object_store_is_opened_without_its_values(store: Store) -> None:
     def shown(*commands: str) -> str:
         words = [word for command in commands for word in ("-c", command)]
@@ -236,6 +240,7 @@ def test_a_dump_in_an_object_store_is_opened_without_its_values(store: Store) ->
     assert "There is no dump at s3://job/nothing" in done.stderr
 
 
+@night
 @pytest.mark.parametrize(
     ("code", "says"),
     [

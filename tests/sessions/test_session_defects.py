@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from samples import night
 from session_kit import wrap
 
 from tfdbg_cli.engines import numpy as tf
@@ -92,6 +93,7 @@ def test_defect_24_with_closes_the_session(program):
         session.run(program.add)
 
 
+@night
 @pytest.mark.slow
 def test_defect_29_memory_of_many_debugged_runs():
     """The original's dumping wrapper kept some 7 MB for each run of a thousand nodes."""

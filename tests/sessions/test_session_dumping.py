@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from floats_kit import assert_close
+from samples import night
 
 from tfdbg_cli import DebugDumpDir, DumpingDebugWrapperSession, WatchOptions
 from tfdbg_cli.dumps.dump import InconvertibleTensorProto
@@ -260,6 +261,7 @@ MANY_RUNS = """
 """
 
 
+@night
 @pytest.mark.tensorflow
 @pytest.mark.skipif(not HAS_TENSORFLOW, reason="needs TensorFlow")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc")

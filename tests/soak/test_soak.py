@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from samples import sample
 
 if sys.platform != "linux":
     pytest.skip("what a process holds is read from /proc", allow_module_level=True)
@@ -32,7 +33,13 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
     return [*found, pytest.mark.tty] if SITUATIONS[name].terminal else found
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in _ROUNDS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=_marks(name))
+        for name in sample(_ROUNDS, _ROUNDS.keys() - {"numpy screens"})
+    ],
+)
 def test_nothing_that_a_program_holds_grows(name: str, tmp_path: Path) -> None:
     engine = name.split(maxsplit=1)[0]
     if engine in _FRAMEWORKS:

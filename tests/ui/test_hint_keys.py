@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import sample
 from test_hints import Stop
 from ui_player import Input, Player, enter, play
 
@@ -88,7 +89,7 @@ def looks(screen: Player) -> list[Any]:
     return [*map(tuple, screen.canvas.content())]
 
 
-@pytest.mark.parametrize("name", SCREENS)
+@pytest.mark.parametrize("name", [*sample(SCREENS, 3)])
 def test_each_key_that_is_named_does_something(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

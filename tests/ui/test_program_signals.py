@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from samples import sample
 from terminal_kit import Make, Terminal, modes, terminals
 
 PROGRAM = """\
@@ -121,7 +122,7 @@ def test_an_error_of_its_own_reaches_the_program(debugged: Make, ui: str, mode: 
     assert "failed" not in shown.raw
 
 
-@pytest.mark.parametrize("ui", ["screen", "line", "readline", "plain"])
+@pytest.mark.parametrize("ui", [*sample(["screen", "line", "readline", "plain"], 2)])
 @pytest.mark.parametrize(
     ("kind", "name", "number"),
     [
@@ -141,7 +142,7 @@ def test_so_does_an_exit_or_an_interrupt(
 
 
 @pytest.mark.parametrize("command", ["", "invoke_stepper\r"])
-@pytest.mark.parametrize("ui", ["screen", "line"])
+@pytest.mark.parametrize("ui", [*sample(["screen", "line"], 2)])
 def test_in_a_program_of_pytorch(debugged: Make, ui: str, command: str) -> None:
     pytest.importorskip("torch")
     shown = debugged(ui, program=TORCH)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from samples import sample
 from terminal_kit import ROOT, Make, Terminal, modes, terminals
 
 PROGRAM = """\
@@ -88,8 +89,8 @@ def debugged(script: Path) -> Iterator[Make]:
         yield debug
 
 
-@pytest.mark.parametrize("ui", ["screen", "line", "readline", "plain"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ui", [*sample(["screen", "line", "readline", "plain"], 2)])
+@pytest.mark.parametrize("kind", [*sample(KINDS, 2)])
 def test_a_person_is_asked_on_the_terminal(
     debugged: Callable[..., Terminal], ui: str, kind: str
 ) -> None:

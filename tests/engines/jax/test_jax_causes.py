@@ -6,6 +6,7 @@ import pytest
 from causes_cases import LOCAL, Case
 from causes_kit import Told, cases_of, told
 from program_server import Programs, environment
+from samples import night
 
 pytest.importorskip("jax")
 
@@ -67,5 +68,6 @@ def test_nothing_began(answers: Told, case: Case) -> None:
     answers.check_local(case)
 
 
+@night
 def test_remedies_make_most_of_them_clean(answers: Told) -> None:
     answers.check_remedies()

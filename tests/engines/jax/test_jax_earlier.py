@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 from jax_kit import Found, bits, program, waiting
+from samples import night
 
 ROOT = Path(__file__).parents[3]
 STATE = "args/0/w/0"
@@ -136,6 +137,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
+@night
 def test_waiting_adds_no_copy_of_the_state(tmp_path):
     (tmp_path / "tests_of.py").write_text(
         "def before(step, state): pass\ndef between(state, step): return state\n"

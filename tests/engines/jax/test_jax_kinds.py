@@ -13,6 +13,7 @@ from jax.experimental import io_callback
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jax_kit import bits, waiting, watched
+from samples import sample
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.base import RunAction, Watch
@@ -216,7 +217,18 @@ def sorted_and_solved():
     return function(jnp.arange(4.0))
 
 
-@pytest.mark.parametrize("name", CASES)
+SOME = (
+    "scan_with_gradient",
+    "while_under_vmap",
+    "cond",
+    "custom_derivatives",
+    "donated_arguments",
+    "shard_map",
+    "double_precision",
+)
+
+
+@pytest.mark.parametrize("name", [*sample(CASES, SOME)])
 def test_it_gives_what_it_would_give_and_every_op_is_seen(name):
     function, nodes = CASES[name]
     plain = function()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from ranks_kit import own, together
+from samples import night
 
 ROOT = Path(__file__).parents[3]
 # The logarithm of 0 is among what process 1 has of the inputs of one step. `scale` is each
@@ -87,6 +88,7 @@ def test_the_processes_stop_together_and_do_again_what_only_both_can_do(tmp_path
         assert re.search(rf"rank_{rank}/log +log .* program\.py:17\(", leader)
 
 
+@night
 def test_one_process_that_is_debugged_alone_shows_what_its_calls_return(tmp_path):
     commands = "run -f has_inf_or_nan", "run_info"
     batch = [part for command in commands for part in ("-c", command)]

@@ -8,6 +8,7 @@ from pathlib import Path
 import jax
 import pytest
 from jax_kit import Found, bits, program, waiting
+from samples import sample
 
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 
@@ -153,7 +154,7 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", [*sample(SCRIPTS, ("optax", "scan"))])
 def test_a_script_is_stopped_at_the_op_that_is_to_blame(tmp_path, name):
     text, filter_name, node, execution, parameter = SCRIPTS[name]
     if name == "nnx":

@@ -8,6 +8,7 @@ import re
 import pytest
 from examples_kit import needs
 from program_server import Programs, environment
+from samples import night, sample
 
 JAX = """
 import jax, jax.numpy as jnp, numpy as np
@@ -203,7 +204,7 @@ def _grown(out):
     return {each["name"]: each for each in items}
 
 
-@pytest.mark.parametrize(("program", "rate", "name"), PROGRAMS)
+@pytest.mark.parametrize(("program", "rate", "name"), [*sample(PROGRAMS, 5)])
 def test_a_stop_shows_how_a_tensor_near_the_bad_one_grew(
     ask, programs, tmp_path, program, rate, name
 ):
@@ -228,7 +229,7 @@ def test_each_run_is_measured_if_somebody_asks(ask):
     assert _grown(out)["h:0"]["runs"] == 31
 
 
-@pytest.mark.parametrize(("program", "rate", "name"), PROGRAMS[:-1])
+@pytest.mark.parametrize(("program", "rate", "name"), [*sample(PROGRAMS[:-1], 4)])
 def test_what_grows_no_more_than_runs_differ_has_not_grown(ask, program, rate, name):
     slow = program.replace("RATE", "1e-9").replace("SIZE", TOO_MUCH)
     out, told = ask(slow, "run -f", "growth --json")
@@ -241,17 +242,29 @@ def test_what_grows_no_more_than_runs_differ_has_not_grown(ask, program, rate, n
 @pytest.mark.parametrize(
     ("program", "names"),
     [
-        pytest.param(TWO, {"low:0": 3, "high:0": 70}, marks=needs("tensorflow"), id="tensorflow"),
-        pytest.param(NAMESAKES, {"x:0": 5, "x_1:0": 9}, marks=needs("jax", "flax"), id="jax"),
-        pytest.param(FUNCTIONS, {"x:0": 5}, marks=needs("jax", "flax"), id="functions"),
-        pytest.param(
-            TF_FUNCTIONS, {"Fill:0": 5}, marks=needs("tensorflow"), id="tensorflow-functions"
-        ),
-        pytest.param(NUMPY.replace("BODY", SESSIONS), {"x:0": 5}, id="sessions"),
-        pytest.param(
-            TF1.replace("BODY", SESSIONS), {"x:0": 5}, marks=needs("tensorflow"), id="tf1"
-        ),
-        pytest.param(MODELS, {"x:0": 5}, marks=needs("onnxruntime", "onnx"), id="models"),
+        *sample(
+            [
+                pytest.param(
+                    TWO, {"low:0": 3, "high:0": 70}, marks=needs("tensorflow"), id="tensorflow"
+                ),
+                pytest.param(
+                    NAMESAKES, {"x:0": 5, "x_1:0": 9}, marks=needs("jax", "flax"), id="jax"
+                ),
+                pytest.param(FUNCTIONS, {"x:0": 5}, marks=needs("jax", "flax"), id="functions"),
+                pytest.param(
+                    TF_FUNCTIONS,
+                    {"Fill:0": 5},
+                    marks=needs("tensorflow"),
+                    id="tensorflow-functions",
+                ),
+                pytest.param(NUMPY.replace("BODY", SESSIONS), {"x:0": 5}, id="sessions"),
+                pytest.param(
+                    TF1.replace("BODY", SESSIONS), {"x:0": 5}, marks=needs("tensorflow"), id="tf1"
+                ),
+                pytest.param(MODELS, {"x:0": 5}, marks=needs("onnxruntime", "onnx"), id="models"),
+            ],
+            2,
+        )
     ],
 )
 def test_magnitudes_are_not_those_of_a_namesake(ask, program, names):
@@ -278,6 +291,7 @@ print("TOLD [1]")
 """
 
 
+@night
 @needs("tensorflow")[0]
 def test_what_the_run_has_written_is_no_growth_before_it(ask):
     out, _ = ask(UPDATED, "run -f", "growth --json")

@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from samples import sample
 
 pytest.importorskip("mlx.core")
 
@@ -69,6 +70,7 @@ def value(key, array):
 
 class TestMlxFacts(OpFactsContract):
     facts = FACTS
+    absent = FACTS.keys() - {*sample(FACTS, 3)}  # of the sample
 
     def calls(self, name):
         return CALLS.get(name) or [of(X)]

@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from samples import night
 
 from tfdbg_cli.engines import numpy as tf
 from tfdbg_cli.engines.numpy.registry import define
@@ -137,6 +138,7 @@ def test_the_traceback_ends_where_the_user_made_the_node(graph):
     )
 
 
+@night
 @pytest.mark.slow
 def test_a_hundred_thousand_nodes(graph):
     start = time.process_time()

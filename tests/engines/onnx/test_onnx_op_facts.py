@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+from samples import sample
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
@@ -111,6 +112,7 @@ def session(name, outputs, attributes, kinds):
 
 class TestOnnxFacts(OpFactsContract):
     facts = FACTS
+    absent = FACTS.keys() - {*sample(FACTS, 3)}  # of the sample
     dtypes = FLOATS
     knows_shapes = False
 

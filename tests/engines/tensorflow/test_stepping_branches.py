@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from samples import sample
 from tf_stepping_kit import KINDS, stepper_of, tf1, until
 
 from tfdbg_cli import NodeStepper
@@ -75,12 +76,17 @@ def one_condition_after_the_other(v, w, is_positive):
 @pytest.mark.parametrize(
     "build",
     [
-        assignments_in_both,
-        a_read_after,
-        an_update_that_only_goes_before,
-        reads_inside_and_updates_after,
-        conditions_inside_of_conditions,
-        one_condition_after_the_other,
+        *sample(
+            [
+                assignments_in_both,
+                a_read_after,
+                an_update_that_only_goes_before,
+                reads_inside_and_updates_after,
+                conditions_inside_of_conditions,
+                one_condition_after_the_other,
+            ],
+            2,
+        )
     ],
     ids=lambda build: build.__name__,
 )

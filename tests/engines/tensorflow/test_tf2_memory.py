@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from samples import night
 
 MEMORY = """
     import gc, resource
@@ -61,6 +62,7 @@ def test_waiting_for_a_thousand_steps_keeps_nothing(both):
     assert "program: True True True" in done.out
 
 
+@night
 def test_functions_that_are_gone_are_forgotten(both):
     path = both.write(TRACED_ANEW)
     for commands in (("run -f has_inf_or_nan",), ("run",) * 40, ("run -t 1000",)):

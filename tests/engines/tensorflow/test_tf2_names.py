@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from program_server import Programs, environment
+from samples import night
 from tf2_kit import Both, both, listed, needs_keras_3, server
 
 __all__ = ["both", "server"]
@@ -127,6 +128,7 @@ with tfdbg_cli.run("by hand"):
     assert {"Mul", "Sum/reduction_indices", "StridedSlice/begin"} <= {*names}
 
 
+@night
 def test_keras_on_pytorch_goes_to_pytorch(tmp_path):
     needs_keras_3("keras")
     pytest.importorskip("torch")

@@ -4,7 +4,7 @@ Each program is planted with a mistake in the line that ends with ``# BAD``.
 """
 
 import pytest
-from samples import sample
+from samples import night, sample
 from tf2_kit import listed, needs_keras_3
 
 PIPELINE = """
@@ -95,7 +95,7 @@ def found(both, text):
     return done
 
 
-@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("use", [*sample(USES, 2)])
 def test_the_function_that_has_made_a_batch_bad(both, use):
     found(both, PIPELINE.format(order="") + USES[use])
 
@@ -175,7 +175,7 @@ SHARED_OUT = {
 }
 
 
-@pytest.mark.parametrize("use", [*sample(SHARED_OUT, 3)])
+@pytest.mark.parametrize("use", [*sample(SHARED_OUT, ("a function for each batch",))])
 def test_batches_that_a_strategy_shares_out(both, use):
     needs_keras_3(SHARED_OUT[use])
     done = both.finds(REPLICAS + PIPELINE.format(order="") + SHARED_OUT[use], NODE)
@@ -280,6 +280,7 @@ def test_the_iteration_of_a_loop_over_a_dataset_that_is_bad(both):
     assert "of one iteration, the first bad one or the last" in done.out
 
 
+@night
 def test_loops_over_datasets_do_what_they_do_alone(both):
     both("""
         tf.random.set_seed(3)

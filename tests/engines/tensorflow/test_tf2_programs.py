@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from samples import sample
+from samples import night, sample
 from tf2_kit import IS_2_12, listed, needs_keras_3
 
 PROGRAMS = {
@@ -371,19 +371,10 @@ PROGRAMS = {
 
 # One of each kind: of what is given and made, functions, variables, gradients, Python, ends.
 SOME = (
-    "ragged and sparse tensors",
     "a function that returns nothing",
-    "a function that calls itself",
     "variables made by the first call",
     "forward gradients",
-    "gradients of its own",
     "Python inside",
-    "threads",
-    "streams of random numbers",
-    "texts and lists in branches and loops",
-    "a replica of a strategy",
-    "graphs and sessions beside",
-    "hooks that raise",
 )
 
 
@@ -393,6 +384,7 @@ def test_the_program_does_what_it_does_alone(both, name):
     both(PROGRAMS[name])
 
 
+@night
 def test_what_the_conditions_of_loops_do_is_done_once(both):
     """Also what they draw, print, assert, write and leave to Python."""
     text = """
@@ -499,11 +491,17 @@ FAILING = """
 @pytest.mark.parametrize(
     "body",
     [
-        "return tf.gather(y, at) + 1.0",
-        "return inner(y, at)",
-        "return tf.cond(at > -1, lambda: tf.gather(y, at), lambda: y[0])",
+        *sample(
+            [
+                pytest.param("return tf.gather(y, at) + 1.0", id="op"),
+                pytest.param("return inner(y, at)", id="nested"),
+                pytest.param(
+                    "return tf.cond(at > -1, lambda: tf.gather(y, at), lambda: y[0])", id="branch"
+                ),
+            ],
+            3,
+        )
     ],
-    ids=["op", "nested", "branch"],
 )
 def test_an_op_that_fails_in_a_function(both, body):
     """The program's error is TensorFlow's own; what came before it is in the dump."""
@@ -552,11 +550,16 @@ ALTERNATING = """
 @pytest.mark.parametrize(
     "commands",
     [
-        ("run", "run -n", "run", "run -n", "run", "run"),
-        ("run -n", "run -n", "run", "run", "run -t 3", "run"),
-        ("run", "run", "exit --detach"),
-        ("run -n", "run -t 4", "exit --detach"),
-        ("run -f has_inf_or_nan -fenn .",),
+        *sample(
+            [
+                ("run", "run -n", "run", "run -n", "run", "run"),
+                ("run -n", "run -n", "run", "run", "run -t 3", "run"),
+                ("run", "run", "exit --detach"),
+                ("run -n", "run -t 4", "exit --detach"),
+                ("run -f has_inf_or_nan -fenn .",),
+            ],
+            3,
+        )
     ],
     ids=str,
 )

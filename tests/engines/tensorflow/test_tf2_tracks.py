@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from samples import sample
 from tf2_kit import needs_keras_3
 
 STEP = """
@@ -67,7 +68,7 @@ def test_what_a_tape_computes_gradients_of(both):
     assert LOSS.search(done.out)[1] == "0.25074"
 
 
-@pytest.mark.parametrize("eagerly", ["False", "True"])
+@pytest.mark.parametrize("eagerly", [*sample(["False", "True"], 2)])
 def test_steps_of_fit(both, eagerly):
     commands = ("run -t 90", "lt", "run -f has_inf_or_nan")
     done = both.same(both.write(FIT.replace("EAGERLY", eagerly)), *commands)
@@ -109,7 +110,7 @@ SCALED = """
 """
 
 
-@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("steps", [*sample([1, 2], 2)])
 def test_a_step_that_keras_leaves_out_for_its_gradients(both, steps):
     needs_keras_3(SCALED)
     text = SCALED.replace("STEPS", str(steps))

@@ -5,6 +5,7 @@ import textwrap
 
 import pytest
 import tensorflow as tf
+from samples import sample
 
 from tfdbg_cli.commands.graph.verdict import verdict
 from tfdbg_cli.engines.base import Watch
@@ -95,7 +96,9 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(
+    "name", [*sample(FUNCTIONS, ("an array that is concatenated", "the gradient of a scan"))]
+)
 def test_what_a_loop_of_a_function_has_put_into_a_list_began_there(both, name):
     ops, text = FUNCTIONS[name]
     gradient = "tape.gradient(l, x)" if "gradient" in name else "l"
@@ -186,7 +189,7 @@ SESSIONS = {
 }
 
 
-@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("name", [*sample(SESSIONS, 3)])
 def test_what_a_loop_of_a_session_has_put_into_an_array_began_there(old_control_flow, graph, name):
     ops, make = SESSIONS[name]
     x = tf1.placeholder(tf.float32, [4], name="x")

@@ -6,6 +6,7 @@ import pytest
 from causes_cases import LOCAL, Case
 from causes_kit import Told, cases_of, told
 from program_server import Programs
+from samples import night, sample
 from tf2_kit import server
 
 __all__ = ["server"]
@@ -63,7 +64,13 @@ for name, compute in [
 """
 
 
-@pytest.fixture(scope="module", params=[_FUNCTION, _SESSION], ids=["function", "session"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(_FUNCTION, id="function"),
+        pytest.param(_SESSION, id="session", marks=night),
+    ],
+)
 def answers(
     server: Programs, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Told:
@@ -81,6 +88,7 @@ def test_nothing_began(answers: Told, case: Case) -> None:
     answers.check_local(case)
 
 
+@night
 def test_remedies_make_most_of_them_clean(answers: Told) -> None:
     answers.check_remedies()
 
@@ -145,7 +153,7 @@ _BODIES = {
 
 
 @pytest.mark.parametrize("control_flow", ["disable", "enable"])
-@pytest.mark.parametrize("name", _BODIES)
+@pytest.mark.parametrize("name", [*sample(_BODIES, 2)])
 def test_the_reason_inside_of_loops_and_conds(server, tmp_path, control_flow, name):
     """What comes in isn't dumped under its own name: the runtime leaves out what hands it on."""
     y, reason = _BODIES[name]

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from samples import night
 
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
@@ -182,6 +183,7 @@ def test_an_error_of_a_debug_node_is_the_runtimes_error():
     assert describe(other) is None
 
 
+@night
 def test_when_the_runtimes_disk_limit_is_reached_the_run_goes_on_without_watches():
     code = """
 import tensorflow as tf

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from samples import night
 
 import tfdbg_cli as tf_debug
 from tfdbg_cli.common.errors import UserError
@@ -365,6 +366,7 @@ with tf_debug.GrpcDebugWrapperSession(tf1.Session(server.target), url) as sessio
 """
 
 
+@night
 def test_two_servers(tmp_path: Path) -> None:
     script = tmp_path / "cluster.py"
     script.write_text(_CLUSTER)

@@ -2,6 +2,7 @@
 
 import pytest
 from report_kit import report_of
+from samples import night
 
 SESSION = """
 import tensorflow as tf
@@ -24,7 +25,10 @@ print(loss(tf.constant([[1.0, 2, 0], [1, 1, 1]])))
 """
 
 
-@pytest.mark.parametrize("program", [SESSION, FUNCTION], ids=["session", "function"])
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(SESSION, id="session"), pytest.param(FUNCTION, id="function", marks=night)],
+)
 def test_it_tells_of_a_run(program, tmp_path):
     out, page = report_of(tmp_path, program, "has_inf_or_nan")
     assert "inf" in out.splitlines()[-1]

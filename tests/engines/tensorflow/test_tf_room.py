@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from samples import night
 
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.sessions.capture import room
@@ -98,6 +99,7 @@ def test_room_is_made_once_for_feeds_of_a_kind(session):
     assert [len(plan.smaller) for plan in plans] == [1]
 
 
+@night
 @pytest.mark.skipif(
     tf.__version__.startswith("2.12."), reason="2.12 itself takes less: there is room enough"
 )

@@ -6,6 +6,7 @@ import sys
 import pytest
 from breakers_kit import EVERY_RUN, Both, nodes
 from program_server import environment
+from samples import night
 
 WAYS = {
     "module": "compiled = torch.compile(model, backend='eager', fullgraph=True)",
@@ -57,6 +58,7 @@ def program(*ways: str) -> str:
     return "\n".join(["from torch._dynamo.utils import counters", *parts])
 
 
+@night
 def test_runs_that_nobody_looks_at_are_compiled_as_ever(both: Both) -> None:
     path = both.write(program(*WAYS))
     both.compare(path, "run -t 1000")
@@ -161,6 +163,7 @@ tell(loss.item(), digest(model))
     assert {"first/addmm", "gradients/first/addmm_grad/mm"} <= set(nodes(out, 1))
 
 
+@night
 def test_kernels_of_inductor(both: Both) -> None:
     """Fused kernels round otherwise than the ops that they consist of."""
     path = both.write(

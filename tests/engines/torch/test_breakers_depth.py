@@ -105,7 +105,7 @@ def depths(line: str) -> list[int]:
     return [int(each) for each in re.findall(r"\d+", line.partition("[")[2])]
 
 
-@pytest.mark.parametrize("way", [*sample(WAYS, 2)])
+@pytest.mark.parametrize("way", [*sample(WAYS, 4)])
 def test_calls_go_as_deep_as_alone(both: Both, way: str) -> None:
     path = both.write(PROGRAM)
     # The server of the tests is beneath what it runs.

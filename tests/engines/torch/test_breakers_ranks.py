@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from breakers_kit import MARK, ROOT, Both, nodes
+from samples import night
 
 ALONE = """
 import os
@@ -115,6 +116,7 @@ def run(*arguments: object) -> list[str]:
     return done.stdout.splitlines()
 
 
+@night
 def test_collectives_of_two_processes(both: Both) -> None:
     path = both.write(TWO)
     commands = [*("run", "lt") * 4, "pt reduce/mul:0", "pt reduce/add:0"]

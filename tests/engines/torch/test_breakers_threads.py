@@ -2,6 +2,7 @@
 
 import pytest
 from breakers_kit import EVERY_RUN, Both, lines_of, nodes, shown
+from samples import night
 
 IN_A_THREAD = """
 import threading
@@ -298,6 +299,7 @@ def test_workers_of_a_loader(both: Both, method: str, persistent: bool) -> None:
     assert out.count("--- run-end: training run") == 6
 
 
+@night
 def test_workers_that_are_spawned(both: Both) -> None:
     path = both.write(LOADER.format(method="spawn", persistent=True, bad=-1))
     out = both.compare(path, *EVERY_RUN)
@@ -313,6 +315,7 @@ def test_an_error_in_a_worker_is_raised(both: Both) -> None:
     assert "Error type: IndexError" in done.out
 
 
+@night
 def test_processes_that_train(both: Both) -> None:
     """The debugger is about this process; others train as they would without it."""
     path = both.write(

@@ -3,6 +3,7 @@
 import pytest
 from planted_kit import Planted
 from program_server import Programs
+from samples import sample
 
 _PROGRAM = """
 import sys
@@ -90,22 +91,27 @@ def planted(tmp_path_factory: pytest.TempPathFactory, programs: Programs) -> Pla
 @pytest.mark.parametrize(
     ("variant", "where"),
     [
-        ("seed", "embed.weight:0: it was different at the start of this run."),
-        ("eps", "blocks.0.norm/native_layer_norm:0: made here: its inputs agree."),
-        ("factor", "blocks.0/mul:0: made here: its inputs agree."),
-        (
-            "bf16",
-            "blocks.0.down/addmm:0: made here: its inputs agree.",
-        ),
-        ("view", "transpose:0: made here: its inputs agree."),
-        ("transposed", "head.weight:0: it was different at the start of this run."),
-        ("stale", "head.bias:0: it was different at the start of this run."),
-        (
-            "clipped",
-            "optimizer/SGD/embed.weight/add_:0: made here: only A computes it from "
-            "gradients/embed.weight/AccumulateGrad/detach:0, only B from foreach_mul_:0.",
-        ),
-        ("renamed", ""),
+        *sample(
+            [
+                ("seed", "embed.weight:0: it was different at the start of this run."),
+                ("eps", "blocks.0.norm/native_layer_norm:0: made here: its inputs agree."),
+                ("factor", "blocks.0/mul:0: made here: its inputs agree."),
+                (
+                    "bf16",
+                    "blocks.0.down/addmm:0: made here: its inputs agree.",
+                ),
+                ("view", "transpose:0: made here: its inputs agree."),
+                ("transposed", "head.weight:0: it was different at the start of this run."),
+                ("stale", "head.bias:0: it was different at the start of this run."),
+                (
+                    "clipped",
+                    "optimizer/SGD/embed.weight/add_:0: made here: only A computes it from "
+                    "gradients/embed.weight/AccumulateGrad/detach:0, only B from foreach_mul_:0.",
+                ),
+                ("renamed", ""),
+            ],
+            3,
+        )
     ],
 )
 def test_runs_part_where_they_were_made_to(planted: Planted, variant: str, where: str) -> None:

@@ -173,7 +173,7 @@ def fast(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "level"), [*sample(itertools.product(OPTIMIZERS, LEVELS), 3)]
+    ("optimizer", "level"), [*sample(itertools.product(OPTIMIZERS, LEVELS), 7)]
 )
 def test_what_is_bad_in_a_step_is_found_as_if_each_op_had_been_looked_at(
     optimizer, level, tmp_path, monkeypatch, fast

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from samples import night, sample
 
 pytest.importorskip("keras")
 
@@ -86,7 +87,7 @@ def test_names_are_those_of_keras(programs, tmp_path):
     assert not any("torch_params" in name for name in names)
 
 
-@pytest.mark.parametrize("shift", [1e-7, -2.0])
+@pytest.mark.parametrize("shift", [*sample([1e-7, -2.0], (-2.0,))])
 def test_only_a_real_nan_stops(programs, tmp_path, shift):
     done = programs.debugged(*options("run -f origin_of_nonfinite"), program(tmp_path, shift))
     assert done.status == 0, done.err
@@ -95,6 +96,7 @@ def test_only_a_real_nan_stops(programs, tmp_path, shift):
     assert ("training run #1: Sequential.train_step" in done.out) == (shift < 0)
 
 
+@night
 def test_a_bad_batch_came_in_at_either_level(programs, tmp_path):
     """What is only read by a module, and was made before the run, belongs to it."""
     path = program(tmp_path, 1e-7, f"x[40 - 32, 3] = np.nan{FIT}")

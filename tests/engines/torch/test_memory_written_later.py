@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from program_server import Programs, environment
+from samples import sample
 
 LEVELS = ("auto", "modules", "ops", "values")
 
@@ -160,7 +161,7 @@ def test_what_is_read_was_never_written(programs: Programs, tmp_path: Path, leve
     assert re.search(rf"{came_in}|\nWhy: +it reads memory that was never written", done.out), done
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", [*sample(LEVELS, 2)])
 @pytest.mark.parametrize("way", SHARDS)
 def test_sharded_parameters(programs: Programs, tmp_path: Path, way: str, level: str) -> None:
     path = tmp_path / "program.py"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from modules_kit import HEAD, TAIL, all_bad, first_bad, frames, lines_left, watched
 from program_server import Programs
+from samples import sample
 
 HERE = Path(__file__).resolve().parent
 LOOPS = HERE / "watched_loops.py"
@@ -138,7 +139,7 @@ def left(programs: Programs) -> dict[str, str]:
     return {line.split()[1]: line for line in lines_left(done)}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [*sample(SHAPES, 4)])
 def test_what_begins_outside_of_modules_is_found_op_by_op(shape, programs, left):
     done = watched(programs, LOOPS, shape, more=("ni -t log",))
     assert lines_left(done) == [left[shape]], done.out + done.err
@@ -150,7 +151,7 @@ def test_what_begins_outside_of_modules_is_found_op_by_op(shape, programs, left)
 
 
 @pytest.mark.parametrize("name", ["has_inf_or_nan", "origin_of_nonfinite"])
-@pytest.mark.parametrize("inner", FOUND)
+@pytest.mark.parametrize("inner", [*sample(FOUND, 6)])
 def test_what_begins_in_a_module_is_found_there(inner, name, programs, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(f"{HEAD}    def forward(self, x):{FOUND[inner]}\n{TAIL}")
@@ -382,7 +383,7 @@ def test_a_model_is_done_again_where_nothing_inside_of_it_was_kept(programs, tmp
     assert lines_left(done) == lines_left(programs.plain(path))
 
 
-@pytest.mark.parametrize("package", ["transformers", "lightning"])
+@pytest.mark.parametrize("package", [*sample(["transformers", "lightning"], ("lightning",))])
 def test_trainers_of_others(package, programs, tmp_path):
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"needs {package}")

@@ -8,6 +8,7 @@ import weakref
 import pytest
 import torch
 import torch.nn.functional as F
+from samples import night
 from torch import nn
 from torch_kit import LEGAL, Mlp, capture, step, train
 
@@ -108,6 +109,7 @@ def test_names_of_a_convolutional_net_are_stable():
     assert "gradients/conv2/convolution_grad/convolution_backward" in found[1]
 
 
+@night
 def test_names_of_a_transformer_are_stable():
     model = gpt2()
     optimizer = torch.optim.AdamW(model.parameters())

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from samples import night
 
 pexpect = pytest.importorskip("pexpect")
 
@@ -163,6 +164,7 @@ def interrupt(program):
     program.sendintr()
 
 
+@night
 def test_ctrl_c_stops_at_the_end_of_a_run_though_the_terminal_is_torchruns(environment):
     command = [*TORCHRUN, "tfdbg_cli", "--ui", "line", PROGRAM, "--endless"]
     with at_terminal(environment, *command) as program:
@@ -186,6 +188,7 @@ def test_ctrl_c_stops_at_the_end_of_a_run_though_the_terminal_is_torchruns(envir
         program.expect(pexpect.EOF)
 
 
+@night
 def test_after_a_ctrl_c_in_undebugged_runs_all_ranks_go_on_together(environment):
     command = [*TORCHRUN, "tfdbg_cli", "--ui", "line", PROGRAM, "--endless"]
     with at_terminal(environment, *command) as program:
@@ -209,6 +212,7 @@ def test_after_a_ctrl_c_in_undebugged_runs_all_ranks_go_on_together(environment)
 # Errors and deaths.
 
 
+@night
 def test_an_error_of_another_rank_is_told_with_its_op(environment):
     done = torchrun(
         environment,
@@ -288,6 +292,7 @@ def pair(environment, leader, *arguments):
         other.communicate()
 
 
+@night
 def test_the_others_go_on_when_the_leader_dies(environment):
     # The other one is rank 0, whose store outlives the leader.
     with pair(environment, 1) as (leader, other):
@@ -300,6 +305,7 @@ def test_the_others_go_on_when_the_leader_dies(environment):
         assert len(told) == 1, printed
 
 
+@night
 def test_the_leader_goes_on_when_another_rank_dies(environment, tmp_path):
     with pair(environment, 0, "--late", str(tmp_path / "never")) as (leader, other):
         leader.sendline("run")
@@ -317,6 +323,7 @@ def test_the_leader_goes_on_when_another_rank_dies(environment, tmp_path):
         leader.expect(pexpect.EOF)
 
 
+@night
 def test_runs_that_only_one_rank_has_hold_nobody_up(environment):
     with pair(environment, 0) as (leader, other):
         leader.sendline("run -t 5")  # the evaluation that rank 0 does alone
@@ -330,6 +337,7 @@ def test_runs_that_only_one_rank_has_hold_nobody_up(environment):
         assert "rank 1 is done" in printed
 
 
+@night
 def test_a_ctrl_c_while_a_rank_is_waited_for_shows_the_run_without_it(environment, tmp_path):
     come = tmp_path / "come"
     with pair(environment, 0, "--late", str(come)) as (leader, other):

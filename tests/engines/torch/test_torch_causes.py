@@ -8,6 +8,7 @@ import pytest
 from causes_cases import LOCAL, Case
 from causes_kit import Told, cases_of, reason_of, told
 from program_server import Programs
+from samples import night
 
 _PROGRAM = """
 import numpy as np
@@ -72,7 +73,15 @@ _INFERENCE = {
 }
 
 
-@pytest.fixture(scope="module", params=["values", "ops", "modules", "inference"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "values",
+        pytest.param("ops", marks=night),
+        "modules",
+        pytest.param("inference", marks=night),
+    ],
+)
 def level(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from program_server import Programs, environment
+from samples import night
 
 PROGRAM = """\
 import sys
@@ -302,6 +303,7 @@ print(
 """
 
 
+@night
 def test_tensorflows_own_reader_validates_the_dump_and_finds_the_nan(script, tmp_path):
     pytest.importorskip("tensorflow")
     debug(

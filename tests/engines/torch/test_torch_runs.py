@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from corpus import CORPUS, Script
 from program_server import Done, Programs, environment
-from samples import sample
+from samples import night, sample
 
 OUTS = ("stdout", "stderr")
 LETTERS = {"forward": "F", "backward": "B", "step": "S"}
@@ -29,8 +29,8 @@ def marked(scripts: list[Script]) -> list[object]:
 
 
 ALONE = [script for script in CORPUS if script.ranks == 1]
-# One of each kind. What the compiler of PyTorch makes is also tried in `test_breakers_compile`.
-MOST = [script for script in ALONE if script.name not in ("compiled_inductor", "hf_trainer")]
+# One of each kind. What the compiler of PyTorch makes is also tried in `test_breakers_compile`,
+# trainers of others in `test_modules`.
 SOME = {
     "plain_loop",
     "reinforcement",
@@ -39,15 +39,13 @@ SOME = {
     "background_thread",
     "evaluation_mode",
     "anomalies",
-    "lightning_fit",
     "data_loader_workers",
     "compiled_eager",
     "function_training",
     "copies_and_saves",
 }
-SEVERAL = pytest.mark.parametrize(
-    "script", marked([*sample(ALONE, [s for s in ALONE if s.name in SOME])])
-)
+KEPT = [script for script in ALONE if script.name in SOME]
+SEVERAL = pytest.mark.parametrize("script", marked([*sample(ALONE, KEPT)]))
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +132,7 @@ def assert_runs(script: Script, found: list[tuple[str, str]]) -> None:
         assert expected is None or seen == expected
 
 
-@pytest.mark.parametrize("script", marked([*sample(ALONE, MOST)]))
+@SEVERAL
 def test_every_run_is_found_and_the_program_prints_the_same(
     script: Script, programs: Programs, plain: Callable[[Script], Done]
 ) -> None:
@@ -162,6 +160,7 @@ def test_waiting_for_a_bad_tensor_changes_nothing(
     assert ("why -f origin_of_nonfinite" in done.out) == script.has_origin
 
 
+@night
 @pytest.mark.parametrize("script", marked([s for s in CORPUS if s.ranks > 1]))
 def test_a_rank_shows_its_runs_and_the_others_run_along(script: Script, tmp_path: Path) -> None:
     alone = on_ranks(script, tmp_path / "alone", script.path)

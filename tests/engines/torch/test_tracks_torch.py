@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from samples import sample
 
 PROGRAM = """
 import torch
@@ -65,11 +66,16 @@ def test_a_scaled_loss_is_told_as_it_was(ask):
 @pytest.mark.parametrize(
     "backward",
     [
-        "torch.autograd.backward([loss]); opt.step()",
-        "torch.autograd.backward(tensors=loss); opt.step()",
-        "loss.backward(retain_graph=True); opt.step()",
-        "loss.reshape(1).backward(); opt.step()",
-        "(loss.double() * 1).backward(); opt.step()",
+        *sample(
+            [
+                "torch.autograd.backward([loss]); opt.step()",
+                "torch.autograd.backward(tensors=loss); opt.step()",
+                "loss.backward(retain_graph=True); opt.step()",
+                "loss.reshape(1).backward(); opt.step()",
+                "(loss.double() * 1).backward(); opt.step()",
+            ],
+            2,
+        )
     ],
 )
 def test_however_the_backward_pass_is_asked_for(ask, backward):
@@ -149,7 +155,8 @@ def test_no_device_is_waited_for_because_of_clipping(ask):
     backward = (
         "metrics.reset(); loss.backward()\n"
         "    torch.nn.utils.clip_grad_norm_(net.parameters(), 1e-3); opt.step()\n"
-        "    if step < 8: print('program: waits', waits())"
+        "    if step < 8: print('program: waits', waits())\n"
+        "    if step == 9: break"  # each step computes those before it once more
     )
     told = ask("run -t 9", "run_info", setup=DEVICE, backward=backward)
     assert "Clipped:   at norm 0.001 in all of 9 runs; the norm of this one was " in told

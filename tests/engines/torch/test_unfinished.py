@@ -4,6 +4,7 @@ import re
 import textwrap
 
 import pytest
+from samples import sample
 
 GUARDED_LOOP = """
     import sys
@@ -95,7 +96,7 @@ INTERRUPTED_LOOP = """
 """
 
 
-@pytest.mark.parametrize("level", ["values", "ops", "modules"])
+@pytest.mark.parametrize("level", [*sample(["values", "ops", "modules"], 2)])
 @pytest.mark.parametrize("where", ["forward", "backward", "step"])
 def test_what_is_interrupted_is_a_run_of_its_own(where, level, programs, tmp_path):
     script = tmp_path / "interrupted.py"

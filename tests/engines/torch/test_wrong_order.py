@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from samples import sample
+from samples import night, sample
 
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
 PROGRAM = """
@@ -24,6 +24,7 @@ dist.destroy_process_group()
 """
 
 
+@night
 @pytest.mark.parametrize("module", [*sample(LAUNCHERS, 2)])
 def test_the_order_that_is_said_debugs_the_ranks(tmp_path, module):
     (tmp_path / "train.py").write_text(PROGRAM)
