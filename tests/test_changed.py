@@ -51,8 +51,8 @@ def test_a_room_asks_for_its_tests_the_quick_ones_and_the_contracts():
 
 
 def test_what_tests_share_asks_for_those_that_use_it():
-    named, quick = found_by("tests/samples.py")
-    assert {"tests/fuzz/test_cut_and_flip.py", WALLS} <= set(named)
+    named, quick = found_by("tests/floats_kit.py")
+    assert {"tests/sessions/test_session_dumping.py", WALLS} <= set(named)
     assert not any(name.startswith("tests/ui") for name in named)
     assert quick == [QUICK]
 
