@@ -16,6 +16,7 @@ from tfdbg_cli.dumps.dump import Datum, RunInfo
 from tfdbg_cli.dumps.elements import free_name, split_tensor_name
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.engines.kit.clock import epoch
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.torch.modules.calls import Border, InnerCall, ModuleCall
 from tfdbg_cli.engines.torch.modules.dump_parts import KeptTensor, renamed_node
@@ -100,7 +101,7 @@ class ModulesDump(MemoryDump):
         self._names: dict[int, str] = {}  # of borders
         self._unnamed: dict[str, dict[int, int]] = {}  # kinds of nodes, their numbers -> a count
         self._taken: dict[tuple[str, int], Datum] = {}  # by node and slot
-        self._epoch = time.time_ns() - time.perf_counter_ns()
+        self._epoch = epoch()
         graph = outside.graph() if outside is not None else None
         taken = set(graph.nodes) if graph is not None else set()
         self._renames = {id(each): self._collisions(each, taken) for each in replays}

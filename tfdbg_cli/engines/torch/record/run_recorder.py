@@ -6,7 +6,6 @@ import contextlib
 import functools
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 from tfdbg_cli.dumps.dump import RunInfo
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.base import Watch
+from tfdbg_cli.engines.kit.clock import epoch
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
@@ -106,7 +106,7 @@ class RunRecorder(TorchLevel):
         self._thread = threading.get_ident()
         self._calls: dict[str, int] = {}
         # From the performance counter to the time of day, in nanoseconds.
-        self._epoch = time.time_ns() - time.perf_counter_ns()
+        self._epoch = epoch()
 
     # When it looks.
 
