@@ -25,6 +25,9 @@ __all__ = ["StepFact", "step_facts", "step_lines"]
 
 # Of so many runs it is told, and of so many what has just happened.
 _RUNS, _JUST = 200, 10
+# From 65536, with which scalers begin, to 1 in so many steps that are left out.
+_SEARCH = 16
+_PAST = "; normal as long as the scale is too large (run -f -fenn ^gradients/ leaves them out)"
 # A share of runs that are clipped which matters at a stop.
 _MUCH = 0.5
 
@@ -36,11 +39,13 @@ class StepFact(NamedTuple):
         label: what about.
         text: itself.
         matters: whether a stop is to say it without being asked.
+        hint: what a stop says besides.
     """
 
     label: str
     text: str
     matters: bool
+    hint: str = ""
 
 
 def step_facts(tracks: Tracks | None, info: RunInfo) -> list[StepFact]:
@@ -60,7 +65,7 @@ def step_lines(tracks: Tracks | None, info: RunInfo | None) -> list[Line]:
     """A line for each of these facts that matters at a stop."""
     facts = step_facts(tracks, info) if info is not None else []
     kept = [each for each in facts if each.matters]
-    return [line(Span(f"{each.label}: ".ljust(7), "bold"), each.text) for each in kept]
+    return [line(Span(f"{each.label}: ".ljust(7), "bold"), each.text + each.hint) for each in kept]
 
 
 def _points(tracks: Tracks, name: str, run: int) -> Points | None:
@@ -119,7 +124,7 @@ def _scale(tracks: Tracks, run: int) -> Iterator[StepFact]:
         is_half = bool(np.all(values[counted] * 2 == values[counted - 1]))
         many = _runs(min(_JUST, run)) if recent.size else _runs(len(np.unique(scales.runs)))
         parts.append(f"{'halved' if is_half else 'lowered'} {_times(counted.size)} in {many}")
-    is_skipped = False
+    is_skipped, hint = False, ""
     if skips is not None:
         is_skipped = int(skips.runs[-1]) == run and bool(skips.values[-1])
         count = int(np.count_nonzero(skips.values))
@@ -128,7 +133,8 @@ def _scale(tracks: Tracks, run: int) -> Iterator[StepFact]:
             parts.append(f"{count} of {_steps(len(skips.runs))} left out{this}")
         if is_skipped:
             parts[-1] += ": a gradient was infinite or nan"
-    yield StepFact("Scale", ", ".join(parts), is_skipped or bool(recent.size))
+            hint = _PAST if count <= _SEARCH else ""
+    yield StepFact("Scale", ", ".join(parts), is_skipped or bool(recent.size), hint)
 
 
 def _share(share: float) -> str:
