@@ -814,6 +814,11 @@ LOCAL = (
         onnx="y = Add(w, mask)",
     ),
     Case(
+        "least number so far, which begins at infinity",
+        "",
+        jax="jax.lax.scan(lambda c, x: (jnp.minimum(c, x), c), jnp.inf, w[0])[1]",
+    ),
+    Case(
         "whole numbers",
         "",
         torch="x.int() * 2**30 * 4",

@@ -497,5 +497,8 @@ def _is_bad(datum: Datum) -> bool:
 
 
 def _is_of_run(error: BaseException) -> bool:
-    """Whether an error is one of a computation, not of tracing it."""
-    return isinstance(error, jax.errors.JaxRuntimeError)
+    """Whether an error is one of a computation, not of tracing it.
+
+    A FloatingPointError is what ``jax_debug_nans`` and ``jax_debug_infs`` raise.
+    """
+    return isinstance(error, (jax.errors.JaxRuntimeError, FloatingPointError))

@@ -80,9 +80,9 @@ class JaxRuns(RunLife[OpenRun]):
 
     def is_framework_error(self, error: BaseException) -> bool:
         """Whether it is one of JAX's own classes, of a computation or of tracing it."""
-        return isinstance(error, jax.errors.JaxRuntimeError) or type(error).__module__.startswith(
-            ("jax.", "jaxlib.")
-        )
+        # A FloatingPointError is what jax_debug_nans and jax_debug_infs raise.
+        is_own = isinstance(error, (jax.errors.JaxRuntimeError, FloatingPointError))
+        return is_own or type(error).__module__.startswith(("jax.", "jaxlib."))
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:
