@@ -132,8 +132,9 @@ class Op:
     def number(self, at: int) -> dict[str, str]:
         """The attribute of an operand that is a number written down; empty: it is none."""
         each = self.inputs[at]
-        is_tensor = not isinstance(each, Constant) or each.tensor or getattr(each.value, "ndim", 0)
-        return {} if is_tensor else {f"_arg_{at}": str(np.asarray(each.value))}
+        if not isinstance(each, Constant) or each.tensor or np.ndim(each.value):
+            return {}
+        return {f"_arg_{at}": str(np.asarray(each.value))}
 
     def attributes(self) -> Mapping[str, str]:
         """Its parameters, and what is written down among its operands, as text."""
