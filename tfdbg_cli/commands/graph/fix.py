@@ -99,9 +99,10 @@ def _next(dump: Dump, begin: Datum) -> Line:
     if not kind and _has_inputs(dump, begin):
         nexts["inputs"] = (f"li {quoted(begin.node_name)}", "shows what it was made of")
     info = dump.run_info()
-    if (
-        info is not None and (info.number or info.call_count) == 1
-    ):  # no run of the program has written them
+    traits = traits_of(info.engine) if info is not None else None
+    is_model = traits is not None and traits.only_infers
+    if is_model or (info is not None and (info.number or info.call_count) == 1):
+        # No run of the program has written them.
         text = "shows which elements are bad; they were so before the first run of the program"
         nexts["weights"] = (f"pt {name} --map", text)
     command, text = nexts.get(kind or "inputs", known)
