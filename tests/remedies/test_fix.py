@@ -327,6 +327,21 @@ SAID = {
         """,
         [r"1  jnp.exp\(c.clip\(None, 88\)\)  not tried: it is part of a loop\s*$"],
     ),
+    "an op in a shard_map": (
+        """
+        import jax
+        import jax.numpy as jnp
+        try:
+            from jax import shard_map
+        except ImportError:
+            from jax.experimental.shard_map import shard_map
+        place = jax.sharding.PartitionSpec("d")
+        mesh = jax.sharding.Mesh(jax.devices()[:1], ("d",))
+        f = shard_map(lambda x: jnp.exp(x), mesh=mesh, in_specs=place, out_specs=place)
+        print(jax.jit(f)(jnp.array([1.0, 100.0])))
+        """,
+        [r"not tried: it is a loop, a branch or a shard_map, or inside of one\s*$"],
+    ),
     "a mask of another line": (
         """
         import jax
