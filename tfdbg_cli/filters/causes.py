@@ -104,7 +104,7 @@ ADVICE = {
 OF_INFINITIES = frozenset({"difference", "masked", "product"})
 
 # Where a kind has other advice: in a backward pass, in an optimizer's step, without training, in an
-# engine that never trains.
+# engine that never trains, in the first run.
 _ADVICE_IN = {
     ("half", "backward"): "Scale the loss less (a gradient scaler finds the scale by itself), "
     "or use bfloat16.",
@@ -112,6 +112,7 @@ _ADVICE_IN = {
     ("log", "inference"): "Keep the argument above 0: log(x.clip(1e-7)).",
     ("overflow", "inference"): "Look at what is large: the inputs, the weights.",
     ("weights", "model"): "The model itself holds it: see how it was trained or exported.",
+    ("weights", "first"): "No earlier run was seen: look at how it is made, or loaded.",
 }
 
 # Ops that divide -> the place of the divisor.
@@ -152,6 +153,8 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     advice = _ADVICE_IN.get((found.kind, situation), found.advice)
     if is_model:
         advice = _ADVICE_IN.get((found.kind, "model"), advice)
+    elif info is not None and info.call_count == 1:
+        advice = _ADVICE_IN.get((found.kind, "first"), advice)
     return found._replace(advice=advice)
 
 
