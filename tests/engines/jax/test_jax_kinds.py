@@ -547,3 +547,17 @@ def test_an_error_of_jax_debug_nans_is_shown_with_the_op_that_began_it():
     assert end.error is not None
     assert end.error.type_name == "FloatingPointError"
     assert np.isnan(hosts.dump().by_tensor("log:0")[0].get_tensor()).any()
+
+
+def test_a_function_that_numpy_has_ended_while_it_was_traced_isn_t_called_again():
+    traced = []
+
+    def function(x):
+        traced.append(x)
+        with np.errstate(divide="raise"):
+            return x * (np.ones(2) / np.zeros(2))
+
+    with watched() as hosts, pytest.raises(FloatingPointError):
+        jax.jit(function)(1.0)
+    assert len(traced) == 1
+    assert hosts.ends[0].error is None
