@@ -381,6 +381,15 @@ CASES = (
         r"0 / 0 at 3 elements, the first at \[0, 0\]: the divisor is the spread of elements that "
         "are equal$",
         torch="(one - one.mean(-1, keepdim=True))[:1] / one.std(-1, keepdim=True)[:1]",
+        tensorflow="(lambda x: (x - tf.reduce_mean(x, -1, True))"
+        " / tf.math.reduce_std(x, -1, True))(one[:1])",
+        jax="(lambda x: (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True))(one[:1])",
+    ),
+    Case(
+        "gradient of a root of 0 in a loop",
+        r"the gradient of a square root at 0, the norm of a zero vector$",
+        jax="jax.grad(lambda x: jax.lax.scan(lambda c, row: (c, jnp.sqrt(jnp.sum(row * row))),"
+        " 0.0, x)[1].sum())(zero * 0)",
     ),
     Case(
         "gradient of logsumexp of a masked row",
@@ -803,6 +812,11 @@ LOCAL = (
         tensorflow="w + mask",
         jax="w + mask",
         onnx="y = Add(w, mask)",
+    ),
+    Case(
+        "least number so far, which begins at infinity",
+        "",
+        jax="jax.lax.scan(lambda c, x: (jnp.minimum(c, x), c), jnp.inf, w[0])[1]",
     ),
     Case(
         "whole numbers",

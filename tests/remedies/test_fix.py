@@ -327,6 +327,21 @@ SAID = {
         """,
         [r"1  jnp.exp\(c.clip\(None, 88\)\)  not tried: it is part of a loop\s*$"],
     ),
+    "an op in a shard_map": (
+        """
+        import jax
+        import jax.numpy as jnp
+        try:
+            from jax import shard_map
+        except ImportError:
+            from jax.experimental.shard_map import shard_map
+        place = jax.sharding.PartitionSpec("d")
+        mesh = jax.sharding.Mesh(jax.devices()[:1], ("d",))
+        f = shard_map(lambda x: jnp.exp(x), mesh=mesh, in_specs=place, out_specs=place)
+        print(jax.jit(f)(jnp.array([1.0, 100.0])))
+        """,
+        [r"not tried: it is a loop, a branch or a shard_map, or inside of one\s*$"],
+    ),
     "a mask of another line": (
         """
         import jax
@@ -600,3 +615,32 @@ def test_what_is_tried_warns_nobody(tmp_path: Path) -> None:
     done = debugger_in(tmp_path, "--batch", *level, "-c", "run -f", "-c", "fix", "train.py")
     assert "divides by n - 1" in done.stdout and "Remedies for std:0" in done.stdout, done.stdout
     assert done.stderr.count("degrees of freedom") == 1, done.stderr  # the program's own
+
+
+# Runs before the one with bad weights are earlier runs, of whichever kind they are.
+WEIGHTS = """
+    import jax
+    import jax.numpy as jnp
+    evaluate = jax.jit(lambda w: w.sum() * 2)
+    for _ in range(EARLIER):
+        evaluate(jnp.ones(3))
+    jax.jit(jax.grad(lambda w: (w * w).sum()))(jnp.array([1.0, jnp.nan]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("earlier", "said"),
+    [
+        (0, ["No earlier run was seen: look at", "they were so before the first run of the"]),
+        (2, ["start run -f earlier, or see", "finds the run that wrote them, if one did."]),
+    ],
+)
+@needs("jax")[0]
+def test_an_earlier_run_is_blamed_for_weights_only_if_there_was_one(
+    tmp_path: Path, earlier: int, said: list[str]
+) -> None:
+    text = textwrap.dedent(WEIGHTS).replace("EARLIER", str(earlier))
+    (tmp_path / "train.py").write_text(text)
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix", "train.py")
+    assert "training run #1" in done.stdout
+    assert all(each in done.stdout for each in said), done.stdout

@@ -12,7 +12,7 @@ from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others
 from tfdbg_cli.filters.outcome import Outcome
 
-__all__ = ["Absorption", "Absorptions"]
+__all__ = ["Absorption", "Absorptions", "compared_on_the_way"]
 
 # What leaves the range of its dtype with large numbers; of these, what has poles as well.
 _OVERFLOWING = frozenset(
@@ -41,6 +41,9 @@ _NO_READERS = re.compile(
     r"(?i)\w*(shape|size|rank|(zeros|ones|full|empty|rand\w*)_?like|is_?(finite|nan|(neg|pos)?inf)|numel)\w*"
     r"|new_\w+"
 )
+_COMPARING = re.compile(r"(?i)(less|greater)(_?(than|or|equal))*|[lg][te]")
+# What nobody reads in the condition of a loop says whether it goes on.
+_CONDITION = re.compile(r"(.*)/cond/.*")
 
 
 class Absorption(NamedTuple):
@@ -150,3 +153,47 @@ class Absorptions:
         """Whether an op reads numbers that it doesn't show."""
         is_harmless = self._lineage.roles.computes(node.op_type) in _HARMLESS
         return not (is_harmless or holds_others(node) or _NO_READERS.fullmatch(node.op_type))
+
+
+def compared_on_the_way(lineage: TensorLineage, datum: Datum, other: Datum) -> Node | None:
+    """The comparison of something bad on whose outcome another tensor depends; ``None``: none.
+
+    No nan leaves a comparison, and yet it chooses a branch, or ends a loop.
+
+    Args:
+        lineage: of the dump.
+        datum: something bad began in it.
+        other: a tensor that was made later.
+    """
+    graph = lineage.graph
+    if graph is None:
+        return None
+    found: list[Node] = []
+    waiting, seen = [datum.node_name], {datum.node_name}
+    while waiting:
+        for edge in graph.recipients(waiting.pop(), control=False):
+            node = graph.nodes[edge.node]
+            made = lineage.dump.by_node(node.name)
+            if node.name in seen:
+                continue
+            seen.add(node.name)
+            if not made or any(map(lineage.bad, made)):
+                waiting.append(node.name)
+            elif _COMPARING.fullmatch(node.op_type):
+                found.append(node)
+    return next((each for each in found if _leads_to(graph, each.name, other.node_name)), None)
+
+
+def _leads_to(graph: Graph, name: str, end: str) -> bool:
+    waiting, seen = [name], {name}
+    while waiting:
+        name = waiting.pop()
+        onward = [edge.node for edge in graph.recipients(name, control=False)]
+        loop = _CONDITION.fullmatch(name) if not onward else None
+        if loop is not None and loop[1] in graph:
+            onward = [loop[1]]
+        if end in onward:
+            return True
+        waiting += [each for each in onward if each not in seen]
+        seen.update(onward)
+    return False

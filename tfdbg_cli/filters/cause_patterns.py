@@ -17,7 +17,7 @@ from tfdbg_cli.common.node_words import (
     WRITES,
 )
 from tfdbg_cli.dumps.dump import Datum
-from tfdbg_cli.dumps.graph import Node, node_name_of, parse_tensor_name
+from tfdbg_cli.dumps.graph import COLLECTED, Node, node_name_of, parse_tensor_name
 from tfdbg_cli.dumps.sources import is_library_path, own_frame
 from tfdbg_cli.filters.cause_rules import places_of
 from tfdbg_cli.filters.lineage import TensorLineage, floats
@@ -82,8 +82,9 @@ class Makers:
         root, maker = self._maker(_operand(node, 1))
         if self._number(node, 0) != 0.5 or self._computes(maker) != "sqrt":
             return ""
-        readers = self._readers(node)
-        is_backward = [each.attributes.get(PHASE) == BACKWARD for each in readers]
+        readers = self._readers_behind_loops(node)
+        nodes = self._lineage.graph.nodes
+        is_backward = [later_phase(nodes, each.name) == BACKWARD for each in readers]
         return root if readers and all(is_backward) else ""
 
     def divisor_norm(self, node: Node) -> str:
@@ -100,7 +101,20 @@ class Makers:
 
     def divides_by_spread(self, node: Node) -> bool:
         """Whether a division is by a standard deviation or a variance."""
-        return self._computes(self._maker(_operand(node, 1))[1]) == "variance"
+        name, maker = self._maker(_operand(node, 1))
+        if self._computes(maker) == "sqrt" and maker is not None:
+            name, maker = self._maker(maker.inputs[0])
+        if maker is None or self._computes(maker) == "variance":
+            return maker is not None
+        # JAX chooses between the variance and a nan, for no elements.
+        is_choice = maker.op_type in self._lineage.roles.choosing
+        for each in maker.inputs if is_choice else (name,):
+            mean = self._made_by(each, "mean") or self._made_by(
+                (*self._made_by(each, "div"), "")[0], "sum"
+            )
+            if mean and self._is_off_mean(self._squared(mean[0])):
+                return True
+        return False
 
     def lost_number(self, name: str, dtype: str) -> str:
         """The small number that was added to a tensor, and is 0 in its dtype; empty: none is."""
@@ -159,13 +173,20 @@ class Makers:
     def is_variance_of_one(self, node: Node) -> bool:
         """Whether a division is of a sum of squares of x - mean(x), each of one element."""
         name = _operand(node, 0)
-        for squares in self._made_by(name, "sum")[:1]:
-            difference = self._made_by(self._squared(squares), "sub")
-            if len(difference) == 2 and self._size(squares) == self._size(name):
-                dividend = self._made_by(difference[1], "div")
-                mean = self._made_by((*dividend, difference[1])[0], "mean", "sum")
-                return [*mean[:1]] == [difference[0]]
-        return False
+        squares = [*self._made_by(name, "sum")[:1]]
+        return any(
+            self._size(each) == self._size(name) and self._is_off_mean(self._squared(each))
+            for each in squares
+        )
+
+    def _is_off_mean(self, name: str) -> bool:
+        """Whether a tensor is x - mean(x)."""
+        difference = self._made_by(name, "sub")
+        if len(difference) != 2:
+            return False
+        dividend = self._made_by(difference[1], "div")
+        mean = self._made_by((*dividend, difference[1])[0], "mean", "sum")
+        return [*mean[:1]] == [difference[0]]
 
     def written_over(self, node: Node) -> str:
         """Which op has written over an input since; empty: none is known."""
@@ -237,6 +258,22 @@ class Makers:
         nodes = self._lineage.graph.nodes
         edges = self._lineage.graph.recipients(node.name, control=False)
         return [nodes[edge.node] for edge in edges if edge.node in nodes]
+
+    def _readers_behind_loops(self, node: Node) -> list[Node]:
+        """The readers; of what a loop collects from all iterations those of the list."""
+        assert self._lineage.graph is not None
+        found: list[Node] = []
+        for each in self._readers(node):
+            if each.op_type != COLLECTED:
+                found.append(each)
+                continue
+            for loop in self._readers(each):
+                slots = [
+                    at for at, ways in enumerate(loop.returns or ()) if f"{each.name}:0" in ways
+                ]
+                lists = {f"{loop.name}:{slot}" for slot in slots}
+                found += [reader for reader in self._readers(loop) if lists & {*reader.inputs}]
+        return found
 
     def _computes(self, node: Node | None) -> str:
         return self._lineage.roles.computes(node.op_type) if node is not None else ""

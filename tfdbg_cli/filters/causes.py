@@ -103,13 +103,16 @@ ADVICE = {
 #: Kinds of what is made of infinities that are meant.
 OF_INFINITIES = frozenset({"difference", "masked", "product"})
 
-# Where a kind has other advice: in a backward pass, in an optimizer's step, without training.
+# Where a kind has other advice: in a backward pass, in an optimizer's step, without training, in an
+# engine that never trains, in the first run.
 _ADVICE_IN = {
     ("half", "backward"): "Scale the loss less (a gradient scaler finds the scale by itself), "
     "or use bfloat16.",
     ("half", "optimizer"): "Keep the optimizer's state in float32, or lower the learning rate.",
     ("log", "inference"): "Keep the argument above 0: log(x.clip(1e-7)).",
     ("overflow", "inference"): "Look at what is large: the inputs, the weights.",
+    ("weights", "model"): "The model itself holds it: see how it was trained or exported.",
+    ("weights", "first"): "No earlier run was seen: look at how it is made, or loaded.",
 }
 
 # Ops that divide -> the place of the divisor.
@@ -139,15 +142,20 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
         return found
     info = lineage.dump.run_info()
     traits = traits_of(info.engine) if info is not None else None
-    is_inference = traits is not None and traits.only_infers
-    is_inference = is_inference or (info is not None and info.kind in CALLS)
+    is_model = traits is not None and traits.only_infers
+    is_inference = is_model or (info is not None and info.kind in CALLS)
     situation = node.attributes.get(PHASE, "")
     if situation not in ("backward", "optimizer"):
         situation = "inference" if is_inference else "forward"
     written = written_as(lineage, node, found.text)
     if written is not None:
         return Cause("gradient", *written)
-    return found._replace(advice=_ADVICE_IN.get((found.kind, situation), found.advice))
+    advice = _ADVICE_IN.get((found.kind, situation), found.advice)
+    if is_model:
+        advice = _ADVICE_IN.get((found.kind, "model"), advice)
+    elif info is not None and info.call_count == 1:
+        advice = _ADVICE_IN.get((found.kind, "first"), advice)
+    return found._replace(advice=advice)
 
 
 def _of_finite(lineage: TensorLineage, datum: Datum) -> Cause | None:

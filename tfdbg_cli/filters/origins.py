@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 import re
 import weakref
@@ -13,7 +14,7 @@ from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.node_words import ARGUMENT, MADE_INSIDE, MEANT, output_shapes
 from tfdbg_cli.dumps.dump import Datum, Dump, only_nonfinite
 from tfdbg_cli.dumps.graph import Node, node_name_of
-from tfdbg_cli.filters.absorbed import Absorption, Absorptions
+from tfdbg_cli.filters.absorbed import Absorption, Absorptions, compared_on_the_way
 from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.filters.outcome import Outcome
@@ -24,6 +25,7 @@ __all__ = [
     "absorbed_by",
     "began_here",
     "came_in",
+    "decided_by",
     "left_out",
     "origin_of_nonfinite",
     "stayed_local",
@@ -57,6 +59,8 @@ _COMPUTING = _JOINING | frozenset(
 )
 # So many nodes are looked at for where a number comes from.
 _MOST_SEEN = 200
+# So many tensors are asked whether they decide another one.
+_MOST_COMPARED = 20
 
 # Masks are made with -1e9 or with the lowest number of their dtype (`torch.finfo(dtype).min`),
 # which may have been rounded since.
@@ -122,6 +126,30 @@ def began_here(dump: Dump, datum: Datum) -> bool:
 def absorbed_by(dump: Dump, datum: Datum) -> Absorption | None:
     """The op that has made finite numbers of an overflow that began in a tensor; ``None``: none."""
     return TensorLineage.of(dump).once(Absorptions).by(datum)
+
+
+def decided_by(dump: Dump, datum: Datum) -> tuple[Datum, Node] | None:
+    """What went bad before and decides a tensor, and the comparison of it; ``None``: nothing.
+
+    It stayed local but for that: a comparison of a nan is false, and a loop ends too early.
+
+    Args:
+        dump: whose tensor it is.
+        datum: something bad began in it.
+    """
+    lineage = TensorLineage.of(dump)
+    bad = dump.maybe_nonfinite(dump.data())
+    before = itertools.takewhile(lambda each: each is not datum, bad)
+    local = (
+        each
+        for each in before
+        if not each.is_view and began_here(dump, each) and stayed_local(dump, [each])
+    )
+    for each in itertools.islice(local, _MOST_COMPARED):
+        node = compared_on_the_way(lineage, each, datum)
+        if node is not None:
+            return each, node
+    return None
 
 
 def came_in(lineage: TensorLineage, datum: Datum) -> Datum | None:

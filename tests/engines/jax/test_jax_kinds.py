@@ -537,3 +537,27 @@ def test_a_bad_argument_that_is_donated_is_copied_while_jax_looks_for_bad_result
     with jax.debug_nans(True), watched() as hosts:
         np.testing.assert_array_equal(function(bad), np.zeros(3))
     assert np.isnan(hosts.dump().by_tensor("x:0")[0].get_tensor()).all()
+
+
+def test_an_error_of_jax_debug_nans_is_shown_with_the_op_that_began_it():
+    function = jax.jit(lambda x: jnp.log(x).sum())
+    with jax.debug_nans(True), watched() as hosts, pytest.raises(FloatingPointError):
+        function(jnp.array([1.0, -1.0]))
+    (end,) = hosts.ends
+    assert end.error is not None
+    assert end.error.type_name == "FloatingPointError"
+    assert np.isnan(hosts.dump().by_tensor("log:0")[0].get_tensor()).any()
+
+
+def test_a_function_that_numpy_has_ended_while_it_was_traced_isn_t_called_again():
+    traced = []
+
+    def function(x):
+        traced.append(x)
+        with np.errstate(divide="raise"):
+            return x * (np.ones(2) / np.zeros(2))
+
+    with watched() as hosts, pytest.raises(FloatingPointError):
+        jax.jit(function)(1.0)
+    assert len(traced) == 1
+    assert hosts.ends[0].error is None

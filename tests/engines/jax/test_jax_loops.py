@@ -1,5 +1,7 @@
 """What is said of nan and infinities that began in loops and branches."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -85,3 +87,27 @@ def test_what_nothing_reads_in_a_loop_is_no_end_of_the_run():
     assert _told(dump.find(origin_of_nonfinite)) == ["scan/integer_pow_1 1"]
     assert first_origin(dump).execution == 1
     assert not _origins(lambda x: lax.fori_loop(0, 1, body, x), jnp.full(2, 1e10))
+
+
+def decided_by_a_loop(x):
+    limit = x / x
+    return lax.while_loop(lambda c: (limit > 0) & (c < 5), lambda c: c + 1.0, 0.0)
+
+
+def decided_by_a_branch(x):
+    return lax.cond(x / x > 0, lambda: 1.0, lambda: 0.0)
+
+
+@pytest.mark.parametrize(
+    ("function", "compared"), [(decided_by_a_loop, "while/cond/gt"), (decided_by_a_branch, "gt")]
+)
+def test_a_nan_that_decides_by_a_comparison_what_goes_bad_is_told(function, compared):
+    told = "\n".join(_screen(lambda x: 1.0 / function(x), 0.0))
+    assert "It began in [div] div_1:0" in told
+    assert re.search(r"\nNote:  bad before this, line \d+: div:0 .* 1 nan of 1\n", told)
+    assert f"A value that came of it was compared, by [gt] {compared}, and" in told
+
+
+def test_a_nan_that_is_compared_for_nothing_else_is_not_told():
+    told = _screen(lambda x: (1.0 / x, x / x > 0), 0.0)
+    assert not any(each.startswith("Note:") for each in told)

@@ -75,3 +75,4 @@ def test_remedies_make_most_of_them_clean(answers: Told) -> None:
 def test_no_advice_is_about_training(answers: Told) -> None:
     answers.check_silence("learning rate")
     answers.check_silence("loss from logits")
+    answers.check_silence("start run -f earlier")

@@ -90,7 +90,10 @@ def _next(dump: Dump, begin: Datum) -> Line:
     name = quoted(begin.tensor_name)
     nexts = {
         "batch": (f"pt {name} --map", "shows which rows of the batch are bad"),
-        "weights": ("run -f", "from the start of the program on finds the run that wrote them"),
+        "weights": (
+            "run -f",
+            "from the start of the program on finds the run that wrote them, if one did",
+        ),
         "memory": (f"li {quoted(begin.node_name)}", "shows where the memory comes from"),
         "number": (f"ni -t {quoted(begin.node_name)}", "shows where the number is written"),
         "inputs": (_KEEP, "keeps the inputs of each op from the next run on; they show the reason"),
@@ -99,9 +102,10 @@ def _next(dump: Dump, begin: Datum) -> Line:
     if not kind and _has_inputs(dump, begin):
         nexts["inputs"] = (f"li {quoted(begin.node_name)}", "shows what it was made of")
     info = dump.run_info()
-    if (
-        info is not None and (info.number or info.call_count) == 1
-    ):  # no run of the program has written them
+    traits = traits_of(info.engine) if info is not None else None
+    is_model = traits is not None and traits.only_infers
+    if is_model or (info is not None and info.call_count == 1):
+        # No run of the program has written them.
         text = "shows which elements are bad; they were so before the first run of the program"
         nexts["weights"] = (f"pt {name} --map", text)
     command, text = nexts.get(kind or "inputs", known)

@@ -26,7 +26,13 @@ from tfdbg_cli.filters.absorbed import Absorption
 from tfdbg_cli.filters.cause_ops import forward_node
 from tfdbg_cli.filters.causes import OF_INFINITIES, cause_of
 from tfdbg_cli.filters.lineage import TensorLineage, holds_others, inputs_of
-from tfdbg_cli.filters.origins import absorbed_by, began_here, came_in, origin_of_nonfinite
+from tfdbg_cli.filters.origins import (
+    absorbed_by,
+    began_here,
+    came_in,
+    decided_by,
+    origin_of_nonfinite,
+)
 from tfdbg_cli.remedies.tried import tried_at_stop
 
 __all__ = ["as_page", "first_origin", "spread_to", "verdict"]
@@ -53,6 +59,7 @@ def verdict(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
         *made.reason(),
         *made.place(),
         *made.inputs(),
+        *made.decided(),
         *made.aftermath(),
         *made.remedy(),
         *growth_lines(dump, begin, width),
@@ -264,6 +271,26 @@ class _Verdict:
                 (f"and {len(names) - _MOST_INPUTS} more: ", "dim"),
                 Span(command, "link", Link(command)),
             )
+
+    def decided(self) -> Iterator[Line]:
+        """What was bad before, and came to this by way of a comparison."""
+        found = decided_by(self._dump, self._begin)
+        if found is None:
+            return
+        datum, node = found
+        yield line(
+            ("Note:  ", "bold"),
+            f"bad before this{_line_of(self._graph.nodes.get(datum.node_name))}: ",
+            self._health.name(datum),
+            "  ",
+            *self._health.words(datum),
+        )
+        yield line(
+            "       A value that came of it was compared, by ",
+            (f"[{node.op_type}] ", "op_type"),
+            Span(node.name, "link", Link(f"ni -a -d -t {quoted(node.name)}")),
+            ", and the inputs above depend on the outcome: look at it first.",
+        )
 
     def aftermath(self) -> Iterator[Line]:
         """What has taken it over: results, gradients, parameters."""

@@ -104,7 +104,7 @@ def _words(growth: Growth) -> Iterator[Span]:
         if growth.doubling is not None:
             yield Span(f", {_pace(growth, growth.doubling)}")
     else:
-        yield Span(", it had hardly grown")
+        yield Span(", it had hardly grown" if growth.factor > 1 else ", it hadn't grown")
     if growth.end is not None:
         yield Span(", then ")
         yield Span(number_text(growth.end), number_role(growth.end))

@@ -36,7 +36,7 @@ from tfdbg_cli.commands.wrapping import columns_of, wrapped
 from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.filters.origins import left_out
+from tfdbg_cli.filters.origins import decided_by, left_out
 
 __all__ = ["COMMANDS", "LIST_TENSORS", "passing"]
 
@@ -215,7 +215,9 @@ def _left_out(dump: Dump, arguments: argparse.Namespace) -> list[Line]:
     found = left_out(dump)
     if found:  # something bad came of what is told first: the gradient of a log that a where drops
         told = first_origin(dump)  # in a loop, of any of its executions
-        found = [each for each in found if told is None or each.tensor_name != told.tensor_name]
+        decided = decided_by(dump, told) if told is not None else None
+        apart = {each.tensor_name for each in (told, *(decided or ())[:1]) if each is not None}
+        found = [each for each in found if each.tensor_name not in apart]
     if not found:
         return []
     name = found[0].tensor_name

@@ -129,13 +129,18 @@ class Op:
         operands = [operand for _, operand in pairs]
         return self.shards.compute(self.equation, operands, self.function, given)
 
+    def number(self, at: int) -> dict[str, str]:
+        """The attribute of an operand that is a number written down; empty: it is none."""
+        each = self.inputs[at]
+        if not isinstance(each, Constant) or each.tensor or np.ndim(each.value):
+            return {}
+        return {f"_arg_{at}": str(np.asarray(each.value))}
+
     def attributes(self) -> Mapping[str, str]:
         """Its parameters, and what is written down among its operands, as text."""
-        made = {
-            f"_arg_{at}": str(np.asarray(each.value))
-            for at, each in enumerate(self.inputs)
-            if isinstance(each, Constant) and not each.tensor and not getattr(each.value, "ndim", 0)
-        }
+        made: dict[str, str] = {}
+        for at in range(len(self.inputs)):
+            made |= self.number(at)
         for name, value in self.equation.params.items():
             text = "" if "jaxpr" in name or callable(value) else str(value)
             if text and text not in ("None", "False", "()") and len(text) <= _LONGEST_TEXT:

@@ -274,7 +274,10 @@ class Plan:
         taken = [tensor for tensor in (begins, again) if tensor]
         if self._shards is not None:
             self.sharded[name] = self._shards
-        self.nodes.append(Node(name, op_type, taken, frames=op.frames))
+        numbers = (
+            {} if begins else op.number(len(op.inputs) - len(op.carried) + op.carried.index(name))
+        )
+        self.nodes.append(Node(name, op_type, taken, attributes=numbers, frames=op.frames))
 
     def _body(self, closed: Any, tensors: Sequence[str], scope: Scope, op: Op) -> Block:
         block = Block()

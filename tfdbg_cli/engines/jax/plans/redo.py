@@ -35,7 +35,7 @@ def redo_of(ops: Mapping[str, Op]) -> Redo:
     ) -> Sequence[Any] | None:
         op = ops.get(node)
         if op is None or op.kind not in ("", "cond") or op.shards is not None:
-            raise CannotRedo("it is a loop, or inside of one")
+            raise CannotRedo("it is a loop, a branch or a shard_map, or inside of one")
         if op.kind and (is_wide or calls_back(op.equation)):
             raise CannotRedo("it is a branch")
         if op.op_type.startswith("random"):

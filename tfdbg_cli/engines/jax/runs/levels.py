@@ -34,10 +34,12 @@ from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.recording.holding import Holder
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 
-__all__ = ["INCOMPLETE", "OUTPUTS", "OutputsLevel", "ReplayLevel", "ReplayedRun"]
+__all__ = ["INCOMPLETE", "OUTPUTS", "OutputsLevel", "ReplayLevel", "ReplayedRun", "is_of_run"]
 
 # What an array is part of ends here in its path.
 _ROOT = re.compile(r"[.\[/]")
+# What JAX says of a nan or an infinity that it was told to look for.
+_FOUND = re.compile(r"[Ii]nvalid value \((nan|inf)\) encountered in ")
 
 #: What comes out of compiled functions, and what is bad op by op afterwards.
 OUTPUTS = "outputs"
@@ -384,7 +386,7 @@ class ReplayLevel(CaptureLevel):
         names = {id(value): path for path, value in self.given.items()}
         replayed = self.replayed = ReplayedRun(self.watch, names)
         for call in self.calls:
-            if isinstance(call.error, Exception) and not _is_of_run(call.error):
+            if isinstance(call.error, Exception) and not is_of_run(call.error):
                 continue  # it wasn't even traced
             replayed.add(call)
         if self.returned is not None:
@@ -496,6 +498,11 @@ def _is_bad(datum: Datum) -> bool:
     return isinstance(value, np.ndarray) and not all_finite(value)
 
 
-def _is_of_run(error: BaseException) -> bool:
-    """Whether an error is one of a computation, not of tracing it."""
-    return isinstance(error, jax.errors.JaxRuntimeError)
+def is_of_run(error: BaseException) -> bool:
+    """Whether an error is one of a computation, not of tracing it.
+
+    A FloatingPointError is one if ``jax_debug_nans`` or ``jax_debug_infs`` has made it. NumPy's
+    own, while a function is traced, has other words.
+    """
+    is_found = isinstance(error, FloatingPointError) and _FOUND.match(str(error)) is not None
+    return is_found or isinstance(error, jax.errors.JaxRuntimeError)

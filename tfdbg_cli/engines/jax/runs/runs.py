@@ -39,7 +39,7 @@ from tfdbg_cli.engines.jax.runs.calls import (
 from tfdbg_cli.engines.jax.runs.earlier import EarlierStates
 from tfdbg_cli.engines.jax.runs.errors import show_errors_program_only
 from tfdbg_cli.engines.jax.runs.in_place import InPlace
-from tfdbg_cli.engines.jax.runs.levels import OUTPUTS, OutputsLevel, ReplayLevel
+from tfdbg_cli.engines.jax.runs.levels import OUTPUTS, OutputsLevel, ReplayLevel, is_of_run
 from tfdbg_cli.engines.jax.runs.ops_level import OpsLevel
 from tfdbg_cli.engines.jax.runs.timing import TimingLevel
 from tfdbg_cli.engines.jax.stepping.calls import PromptedCall, Trap, stepper_of
@@ -80,9 +80,7 @@ class JaxRuns(RunLife[OpenRun]):
 
     def is_framework_error(self, error: BaseException) -> bool:
         """Whether it is one of JAX's own classes, of a computation or of tracing it."""
-        return isinstance(error, jax.errors.JaxRuntimeError) or type(error).__module__.startswith(
-            ("jax.", "jaxlib.")
-        )
+        return is_of_run(error) or type(error).__module__.startswith(("jax.", "jaxlib."))
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:
