@@ -20,9 +20,14 @@ __all__ = [
 
 
 def add_node(definition: Any, op: str, inputs: tuple[str, ...] | list[str] = ()) -> Any:
-    """A new node with a name of its own."""
+    """A new node with a name of its own.
+
+    The optimizer makes one of two nodes that are alike, which changes what it makes of those that
+    wait for the program's: so ours are marked.
+    """
     made = definition.node_def.add(name=f"tfdbg_{len(definition.node_def)}", op=op)
     made.input.extend(inputs)
+    made.attr["_tfdbg"].b = True
     return made
 
 
