@@ -107,11 +107,16 @@ def test_a_stop_shows_how_the_nearest_tensor_grew(ask):
     assert float(found[7].rstrip(",")) == pytest.approx(doubling, rel=0.06)
 
 
-def test_what_does_not_grow_is_said_not_to(ask):
-    out, _ = ask("run -f", grow="pass")
-    words = (
-        r"Before: .*output of (?:Net|second), max \|x\| \S+ at run \d+, it had(n.t| hardly) grown"
-    )
+@pytest.mark.parametrize(
+    ("grow", "said"),
+    [
+        ("pass", "it hadn't grown"),
+        ("with torch.no_grad(): net.second.bias.sub_(0.003)", "it had hardly grown"),
+    ],
+)
+def test_what_does_not_grow_is_said_not_to(ask, grow, said):
+    out, _ = ask("run -f", grow=grow)
+    words = rf"Before: .*output of (?:Net|second), max \|x\| \S+ at run \d+, {said}  growth"
     assert re.search(words, out), out
 
 

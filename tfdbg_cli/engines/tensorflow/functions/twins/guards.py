@@ -8,7 +8,7 @@ makes of gradients waits likewise: of all variables at a time it would take as m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from tensorflow.core.framework import function_pb2, types_pb2
@@ -18,7 +18,7 @@ from tfdbg_cli.engines.tensorflow.functions.effects import has_state, may_write,
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Part
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import add_node, add_zero
 
-__all__ = ["READING", "Read", "before_writes", "guard"]
+__all__ = ["READING", "Phases", "Read", "guard", "phases_of"]
 
 _TAPE = "gradient_tape/"
 #: The op type that gives a variable's value.
@@ -37,32 +37,45 @@ class Read(NamedTuple):
     at: int
 
 
-def before_writes(body: FunctionBody) -> set[str]:
-    """The nodes whose tensors tell whether something is bad before the writes."""
+class Phases(NamedTuple):
+    """The nodes of a body, by when they are executed in a guarded one.
+
+    Attributes:
+        before: whose tensors tell whether something is bad before the writes.
+        updates: which nothing but writes needs, gradients aside; they wait with these.
+        writers: that write to variables.
+        behind: these, and all that wait for one of them.
+    """
+
+    before: Collection[str]
+    updates: Collection[str]
+    writers: Collection[str]
+    behind: Collection[str]
+
+
+def phases_of(body: FunctionBody) -> Phases:
+    """When the nodes of a body are executed."""
     writers = {node.name for node in body.nodes if may_write(node)}
-    every = {node.name for node in body.nodes}
-    return every - nodes_behind(body, writers) - _updates(body, writers)
+    behind, updates = nodes_behind(body, writers), _updates(body, writers)
+    before = {node.name for node in body.nodes} - behind - updates
+    return Phases(before, updates, writers, behind)
 
 
-def guard(part: Part, body: FunctionBody, reads: Sequence[Read]) -> list[Any]:
+def guard(part: Part, phases: Phases, reads: Sequence[Read]) -> list[Any]:
     """Return what is read as it is if something is bad, and no elements otherwise.
 
     Args:
         part: of the twin.
-        body: that it is made of.
+        phases: of the body that it is made of.
         reads: of the part's results.
 
     Returns:
         The functions that are called for it.
     """
-    writers = {node.name for node in body.nodes if may_write(node)}
-    behind = nodes_behind(body, writers)
-    updates = _updates(body, writers)
-    waiting = updates | writers
-    flag = part.health.is_bad(before_writes(body))
+    flag = part.health.is_bad(phases.before)
     made: list[Any] = []
     for is_late in (False, True):
-        group = [read for read in reads if (read.node in behind) is is_late]
+        group = [read for read in reads if (read.node in phases.behind) is is_late]
         if not group:
             continue
         kinds = [part.layout.dtypes[read.at] for read in group]
@@ -79,7 +92,7 @@ def guard(part: Part, body: FunctionBody, reads: Sequence[Read]) -> list[Any]:
         for at, read in enumerate(group):
             part.references[read.at] = f"{chosen.name}:output:{at}"
         for node in part.definition.node_def if not is_late else ():
-            if node.name in waiting:
+            if node.name in phases.updates or node.name in phases.writers:
                 node.input.append(f"^{chosen.name}")
         made += branches
     return made

@@ -32,7 +32,7 @@ from tfdbg_cli.engines.tensorflow.functions.pipelines.loops import (
     variable,
 )
 from tfdbg_cli.engines.tensorflow.functions.twins.conditions import LoopTest
-from tfdbg_cli.engines.tensorflow.functions.twins.guards import READING, Read, before_writes, guard
+from tfdbg_cli.engines.tensorflow.functions.twins.guards import READING, Read, guard, phases_of
 from tfdbg_cli.engines.tensorflow.functions.twins.health import Health, to_check, zeros
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout, LayoutItem, Part
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
@@ -197,11 +197,11 @@ class _Builder:
         part = Part(definition, Layout(body), [], Health(definition))
         nodes = {node.name: node for node in definition.node_def}
         reads: list[Read] = []
+        phases = phases_of(body) if self._is_guarded else None
         unread = part.layout.unread = self._unread.get(body.name, ())
         if self._has_health:
             copies = _Copies(body, definition, unread)
-            before = before_writes(body) if self._is_guarded else None
-            is_outermost = len(self._open) == 1
+            is_outermost, before = len(self._open) == 1, phases.before if phases else None
             for one, reference, kind in to_check(body, is_outermost, copies.unread, before):
                 part.health.watch(copies.reference(one, reference), kind)
         for node in body.nodes:
@@ -221,8 +221,8 @@ class _Builder:
             if called and not any(each.name in self._open for each in called):
                 inner = self._enter(node, nodes[node.name], part)
             part.layout.items.append(LayoutItem(node, places, first, inner))
-        if self._is_guarded and reads:
-            self.definitions += guard(part, body, reads)
+        if phases is not None and reads:
+            self.definitions += guard(part, phases, reads)
         self._open.discard(body.name)
         self._compiled = compiled
         return part
