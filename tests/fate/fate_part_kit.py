@@ -9,16 +9,14 @@ __all__ = ["MADE", "part"]
 
 #: How many programs are made up here for an engine, the same ones each time.
 MADE = 2
-# Of so many scripts one, in one way; the ways in turn.
-_STEP = 15
 
 
-def part(*engines: str) -> list[object]:
-    """Parameters: a script and a way."""
+def part(*engines: str, step: int) -> list[object]:
+    """Parameters: of so many scripts one, and a way; the ways in turn."""
     ways = list(WAYS)
     made = []
     scripts = [script for script in corpus() if engine_of(script) in engines]
-    for number, script in enumerate(scripts[::_STEP]):
+    for number, script in enumerate(scripts[::step]):
         way = ways[number % len(ways)]
         missing = ", ".join(script.missing)
         marks = [pytest.mark.skipif(bool(missing), reason=f"needs {missing}")]

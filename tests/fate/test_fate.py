@@ -6,7 +6,7 @@ from fate_part_kit import MADE, part
 from fate_programs import WAYS_OF_PROGRAMS, search
 
 
-@pytest.mark.parametrize(("script", "way"), part("plain", "numpy"))
+@pytest.mark.parametrize(("script", "way"), part("plain", "numpy", step=15))
 def test_fates_are_the_same(fate, script, way):
     found = fate.difference(script, way)
     assert not found, found

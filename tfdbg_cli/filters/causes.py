@@ -19,7 +19,7 @@ from tfdbg_cli.common.node_words import (
     WRITES,
 )
 from tfdbg_cli.common.traits import traits_of
-from tfdbg_cli.dumps.dump import CannotRedo, Datum
+from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.dumps.run_info import CALLS
 from tfdbg_cli.filters.cause_inside import WholeOp, inside
@@ -41,7 +41,7 @@ from tfdbg_cli.filters.unused import why_unused
 from tfdbg_cli.filters.updates import why_stuck
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
-__all__ = ["ADVICE", "OF_INFINITIES", "Cause", "cause_of"]
+__all__ = ["ADVICE", "OF_INFINITIES", "Cause", "beginning_of", "cause_of"]
 
 # Values of more elements aren't looked at: the first screen is there at once.
 _MOST = 1 << 26
@@ -140,10 +140,8 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     found, node = _cause_of(lineage, datum), lineage.node(datum)
     if found is None or node is None:
         return found
-    info = lineage.dump.run_info()
-    traits = traits_of(info.engine) if info is not None else None
-    is_model = traits is not None and traits.only_infers
-    is_inference = is_model or (info is not None and info.kind in CALLS)
+    info, beginning = lineage.dump.run_info(), beginning_of(lineage.dump)
+    is_inference = beginning == "model" or (info is not None and info.kind in CALLS)
     situation = node.attributes.get(PHASE, "")
     if situation not in ("backward", "optimizer"):
         situation = "inference" if is_inference else "forward"
@@ -151,11 +149,18 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     if written is not None:
         return Cause("gradient", *written)
     advice = _ADVICE_IN.get((found.kind, situation), found.advice)
-    if is_model:
-        advice = _ADVICE_IN.get((found.kind, "model"), advice)
-    elif info is not None and info.call_count == 1:
-        advice = _ADVICE_IN.get((found.kind, "first"), advice)
-    return found._replace(advice=advice)
+    return found._replace(advice=_ADVICE_IN.get((found.kind, beginning), advice))
+
+
+def beginning_of(dump: Dump) -> str:
+    """Why no earlier run has written what a run began with: ``model`` (the engine never trains) or
+    ``first`` (none was seen); empty: one may have.
+    """
+    info = dump.run_info()
+    traits = traits_of(info.engine) if info is not None else None
+    if traits is not None and traits.only_infers:
+        return "model"
+    return "first" if info is not None and info.call_count == 1 else ""
 
 
 def _of_finite(lineage: TensorLineage, datum: Datum) -> Cause | None:

@@ -11,7 +11,7 @@ from tensorflow import raw_ops
 
 from tfdbg_cli.engines.tensorflow.functions.definitions import read_body
 from tfdbg_cli.engines.tensorflow.functions.library import find_function
-from tfdbg_cli.engines.tensorflow.functions.twins.searched import ops_of
+from tfdbg_cli.engines.tensorflow.functions.twins.body_ops import ops_of
 from tfdbg_cli.engines.tensorflow.shared.op_facts import FACTS
 from tfdbg_cli.testing.op_facts_contract import (
     Call,

@@ -87,8 +87,8 @@ def test_a_scale_that_falls_is_told(ask):
 def test_a_stop_at_a_step_that_the_scaler_leaves_out_says_how_to_pass_it(ask):
     out, _ = ask("run -f", "run_info", step=SCALED, factor="1e37 if run == 3 else 1")
     stop, info = re.findall(r"^Scale: +(.*)$", out, re.MULTILINE)
-    hint = "; normal as long as the scale is too large (run -f -fenn ^gradients/ leaves them out)"
-    assert stop == info + hint
+    hint = "; normal as long as the scale is too large ("
+    assert stop == f"{info}{hint}run -f -fenn ^gradients/ leaves gradients out)"
 
 
 def test_a_scale_that_stays_is_told_without_more(ask):

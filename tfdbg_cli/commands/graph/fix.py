@@ -26,7 +26,7 @@ from tfdbg_cli.common.traits import traits_of
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.filters.builtin import RECOMMENDED
-from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.causes import beginning_of, cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.remedies.tried import TriedRemedy, tried, written_variables
 from tfdbg_cli.tensors.numeric import has_nonfinite
@@ -101,11 +101,7 @@ def _next(dump: Dump, begin: Datum) -> Line:
     known = ("why", "tells the reason and what people do about it")
     if not kind and _has_inputs(dump, begin):
         nexts["inputs"] = (f"li {quoted(begin.node_name)}", "shows what it was made of")
-    info = dump.run_info()
-    traits = traits_of(info.engine) if info is not None else None
-    is_model = traits is not None and traits.only_infers
-    if is_model or (info is not None and info.call_count == 1):
-        # No run of the program has written them.
+    if beginning_of(dump):
         text = "shows which elements are bad; they were so before the first run of the program"
         nexts["weights"] = (f"pt {name} --map", text)
     command, text = nexts.get(kind or "inputs", known)

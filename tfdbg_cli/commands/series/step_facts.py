@@ -27,7 +27,7 @@ __all__ = ["StepFact", "step_facts", "step_lines"]
 _RUNS, _JUST = 200, 10
 # From 65536, with which scalers begin, to 1 in so many steps that are left out.
 _SEARCH = 16
-_PAST = "; normal as long as the scale is too large (run -f -fenn ^gradients/ leaves them out)"
+_PAST = "; normal as long as the scale is too large (run -f -fenn ^gradients/ leaves gradients out)"
 # A share of runs that are clipped which matters at a stop.
 _MUCH = 0.5
 

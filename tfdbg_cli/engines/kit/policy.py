@@ -108,7 +108,9 @@ class CapturePolicy(ABC):
         return "the engine sees no modules"
 
     def ahead(self, watch: Watch) -> CaptureLevel:
-        """A watcher for what comes before the next run, whose kind is that of the last time."""
+        """A watcher for what comes before the next run, which is probably of the kind that followed
+        the last run of this kind.
+        """
         return self._make(watch, self._following.get(self._last_kind, self._last_kind))
 
     def settle(self) -> None:

@@ -106,7 +106,7 @@ class UnreadGraph:
         Raises:
             tf.errors.OpError, ValueError, TypeError: a node refuses its inputs.
         """
-        nodes, self._nodes = self._nodes, []
+        nodes, self._nodes = self._nodes, []  # what can't be built isn't tried again
         with guard.bypass():
             if nodes:
                 self._build(nodes, find)
@@ -116,7 +116,7 @@ class UnreadGraph:
             found = self._session.run(self._outputs, fed)
         return {edge: np.asarray(value) for edge, value in found.items()}
 
-    def _build(self, nodes: Iterable[UnreadNode], find: Find) -> None:
+    def _build(self, nodes: Sequence[UnreadNode], find: Find) -> None:
         made, names = graph_pb2.GraphDef(), dict[Edge, str]()
         unread = {(each.definition.name, slot) for each in nodes for slot in each.slots}
         places, outputs = dict[Edge, str](), dict[Edge, str]()

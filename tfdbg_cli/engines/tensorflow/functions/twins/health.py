@@ -13,13 +13,13 @@ from tensorflow.core.framework import types_pb2
 
 from tfdbg_cli.engines.kit.op_facts import Search
 from tfdbg_cli.engines.tensorflow.functions.definitions import BodyNode, FunctionBody
+from tfdbg_cli.engines.tensorflow.functions.twins.body_ops import ops_of, written
 from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
     add_constant,
     add_node,
     add_numbers,
     add_zero,
 )
-from tfdbg_cli.engines.tensorflow.functions.twins.searched import ops_of, written
 from tfdbg_cli.engines.tensorflow.shared.op_facts import COMPLEX, FACTS, FLOATING
 
 __all__ = ["Health", "to_check", "zeros"]
