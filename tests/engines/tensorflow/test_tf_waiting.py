@@ -125,6 +125,49 @@ def test_what_is_bad_is_found(graph, case):
         assert not name or found == name
 
 
+def test_an_awaited_run_fetches_what_tells_of_all(graph):
+    """The rest is computed of it once something is bad; the next runs fetch all."""
+    x = tf1.placeholder(tf.float32, [4], name="x")
+    y, kept = x, variable("kept", [1, 2, 3, 4])
+    for number in range(6):
+        y = tf.tanh(tf.identity(y * kept) + 0.5, name=f"tanh_{number}")
+    with tf.control_dependencies([y]):
+        tf1.assign_add(kept, y, name="more")
+    tf.reduce_sum(tf.math.log(y - 0.5) * 2.0, name="z")
+    with tf1.Session() as session:
+        feeds = [{x: np.full(4, value, np.float32)} for value in (1.0, -5.0)]
+        session.run(kept.initializer)
+        assert awaited(session, ["z:0", "more:0"], feeds[0]).filter_passed is False
+        session.run(kept.initializer)
+        fewer = awaited(session, ["z:0", "more:0"], feeds[1]).dump
+        session.run(kept.initializer)
+        whole = awaited(session, ["z:0", "more:0"], feeds[1]).dump
+    computed = {each.tensor_name for each in fewer.data() if each.is_computed}
+    assert {"mul_1:0", "add_1:0"} - computed and {"tanh_1:0", "Identity_2:0"} <= computed
+    assert not [each.tensor_name for each in whole.data() if each.is_computed]
+    values = {each.tensor_name: each.get_tensor() for each in whole.data()}
+    assert [each.tensor_name for each in fewer.data()] == list(values)
+    for each in fewer.data():
+        np.testing.assert_array_equal(each.get_tensor(), values[each.tensor_name], each.tensor_name)
+    assert fewer.warnings == whole.warnings == []
+    assert not any(each.note for each in fewer.data())
+
+
+def test_what_does_not_come_out_alike_is_told(graph):
+    """A fused relu makes 0 of a nan, and a relu doesn't."""
+    x, weights = tf1.placeholder(tf.float32, [4, 8], name="x"), variable("weights", np.ones((8, 8)))
+    layer = tf.nn.relu(tf.nn.bias_add(x @ weights, variable("bias", np.ones(8))), name="layer")
+    tf.reduce_sum(tf.tanh(tf.tanh(layer) * 0.5), name="z")
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        result = session.run("z:0", {x: np.full((4, 8), np.nan)})
+        dump = awaited(session, "z:0", {x: np.full((4, 8), np.nan)}).dump
+        notes = {each.tensor_name: each.note for each in dump.data()}
+    is_told = np.isfinite(result)
+    assert (dump.warnings != []) == is_told, dump.warnings
+    assert ("others don't come out" in notes["Tanh:0"]) == is_told
+
+
 def test_a_bad_feed_and_what_is_made_of_it(graph):
     x = tf1.placeholder(tf.float32, [2], name="x")
     with tf1.Session() as session:

@@ -25,7 +25,7 @@ from tfdbg_cli.engines.tensorflow.sessions import errors, install, recovery
 from tfdbg_cli.engines.tensorflow.sessions.callables import Callables
 from tfdbg_cli.engines.tensorflow.sessions.capture import room
 from tfdbg_cli.engines.tensorflow.sessions.capture.assembly import Assembly
-from tfdbg_cli.engines.tensorflow.sessions.capture.fused import keeping_fused
+from tfdbg_cli.engines.tensorflow.sessions.capture.fused import keeping_fused, telling
 from tfdbg_cli.engines.tensorflow.sessions.capture.plan import (
     CapturePlan,
     PlanCache,
@@ -161,6 +161,7 @@ class TensorFlowAdapter(SessionAdapter):
             )
             capture.run_metadata = run_metadata
             return capture
+        planned = plan
         plan = room.within(plan, watch.limit, room.longest(self.feeds(feed_dict).values()))
         assembly = self.assembly(plan)
         problems: list[str] = []
@@ -183,27 +184,19 @@ class TensorFlowAdapter(SessionAdapter):
             seen = take(folder, problems.append, assembly.ran) if folder else []
         if is_done:
             extra = [*(kept.values or ()), *(extras.values or ()), *before]
-            is_whole = len(extra) == len(plan.extra)
-            is_checked = error is None and is_whole and watch.filter_name in CHECKED
-            is_finite = is_checked and assembly.is_finite(extra, seen)
-            dump = assembly.dump(plan.entries if is_whole else [], extra, seen, is_brief=is_finite)
-            capture = Capture(
-                values[1] if error is None else None,
-                dump,
-                error,
-                late=late,
-                held=dump.arrays,
-                replaced=functools.partial(replaced_fetches, self.session.graph, fetches),
-            )
-            if is_finite:
-                capture.filter_passed = False
-                capture.progress_text = f"none of {len(plan.entries) + len(seen)} tensors"
+            value = values[1] if error is None else None
+            capture = self._done(assembly, extra, seen, value, error, watch)
+            capture.late = late
+            capture.replaced = functools.partial(replaced_fetches, self.session.graph, fetches)
+            if capture.filter_passed is None:  # maybe there are infinities in each run
+                planned.is_enough = False
         else:
             assert error is not None
             capture = self._failed(
                 lambda: run(fetches, feed_dict, options, run_metadata),
                 lambda tensors: run(tensors, feed_dict, None, None),
                 assembly,
+                planned,
                 seen,
                 before,
                 error,
@@ -216,11 +209,42 @@ class TensorFlowAdapter(SessionAdapter):
         )
         return capture
 
+    @staticmethod
+    def _done(
+        assembly: Assembly,
+        extra: Sequence[Any],
+        seen: Sequence[SeenValue],
+        value: Any,
+        error: BaseException | None,
+        watch: Watch,
+    ) -> Capture:
+        """The capture of a run that has come to its end.
+
+        Args:
+            assembly: makes the dump.
+            extra: what was fetched besides.
+            seen: what the watches saw.
+            value: of the run.
+            error: what the program's own code has raised.
+            watch: nobody looks at the run if it is for what is bad, and no tensor is.
+        """
+        plan = assembly.plan
+        is_whole = len(extra) == len(plan.extra)
+        is_checked = error is None and is_whole and watch.filter_name in CHECKED
+        is_finite = is_checked and assembly.is_finite(extra, seen)
+        dump = assembly.dump(plan.entries if is_whole else [], extra, seen, is_brief=is_finite)
+        capture = Capture(value, dump, error, held=dump.arrays)
+        if is_finite:
+            capture.filter_passed = False
+            capture.progress_text = f"none of {len(plan.entries) + len(seen)} tensors"
+        return capture
+
     def _failed(
         self,
         again: Callable[[], Any],
         fetch: Callable[[list[Any]], list[Any]],
         assembly: Assembly,
+        planned: CapturePlan,
         seen: list[SeenValue],
         before: list[Any],
         error: BaseException,
@@ -231,6 +255,7 @@ class TensorFlowAdapter(SessionAdapter):
             again: the plain run, once more.
             fetch: other tensors with the feeds of the run.
             assembly: makes the dump.
+            planned: the plan of such runs, of which that of this run is a part.
             seen: what the watches saw before the failure.
             before: the variables that were read before the run.
             error: what was raised.
@@ -272,8 +297,10 @@ class TensorFlowAdapter(SessionAdapter):
             return Capture(None, dump, error)
         if not own_fault:
             kept = {(entry.node, entry.slot) for entry in shown}
-            fewer = plan.without(lambda entry: (entry.node, entry.slot) not in kept)
-            self._plans.replace(plan, fewer)
+            planned.is_enough = False
+            if not plan.told:
+                fewer = plan.without(lambda entry: (entry.node, entry.slot) not in kept)
+                self._plans.replace(planned, fewer)
             dump.warnings.append(f"Tensors that the run itself doesn't need are left out: {reason}")
         return Capture(value, dump)
 
@@ -432,21 +459,26 @@ class TensorFlowAdapter(SessionAdapter):
         is_here = not self.session.sess_str
         plans.enter()
 
-        def plan(reads: bool) -> CapturePlan:
-            ways = self._watching and is_here, reads
+        is_awaited = may_read and unwanted is None and watch.filter_name in CHECKED
+
+        def plan(reads: bool, is_whole: bool) -> CapturePlan:
+            ways = self._watching and is_here, reads, is_whole
             key = (graph.version, *ways, *request.key(), *filters)
             made = plans.get(key, lambda: self._make_plan(request, watch, *ways))
+            if made.told and not made.is_enough:
+                return plan(reads, is_whole=True)
             return made if unwanted is None else made.sparing(unwanted)
 
-        made = plan(may_read and is_here and not plans.is_shared)
+        is_whole = not (is_awaited and is_here and ":CPU:" in self._device_name())
+        made = plan(may_read and is_here and not plans.is_shared, is_whole)
         with contained:  # one has no value yet, or the session is closed
             return made, made.prepared.read_ahead(self._real, known) if may_read else []
-        watched = plan(False)
+        watched = plan(False, is_whole)
         plans.replace(made, watched)
         return watched, []
 
     def _make_plan(
-        self, request: RunRequest, watch: Watch, inlines: bool, reads: bool
+        self, request: RunRequest, watch: Watch, inlines: bool, reads: bool, is_whole: bool
     ) -> CapturePlan:
         graph = self.session.graph
         plan = make_plan(graph, request, watch, inlines, reads)
@@ -460,7 +492,9 @@ class TensorFlowAdapter(SessionAdapter):
             )
             if plan.returned and not plan.everything:
                 plan = make_plan(graph, request, watch, reads_ahead=reads)
-        return plan.leaving(()) if self.session.sess_str else keeping_fused(self._real, plan)
+        if self.session.sess_str:
+            return plan.leaving(())
+        return keeping_fused(self._real, plan) if is_whole else telling(self._real, plan)
 
     def _watches(self, plan: CapturePlan, options: Any) -> bool:
         """Whether the runtime's debug operations are needed and can be used."""

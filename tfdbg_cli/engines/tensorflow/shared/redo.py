@@ -17,6 +17,7 @@ from tfdbg_cli.dumps.dump import CannotRedo, Redo
 from tfdbg_cli.engines.tensorflow.shared import guard
 
 __all__ = [
+    "NOT_FETCHED",
     "RECOMPUTED",
     "Edge",
     "UnreadGraph",
@@ -33,6 +34,8 @@ Find: TypeAlias = Callable[[Edge], Callable[[], Any] | None]
 
 #: What is said of a tensor that `UnreadTensors` gives.
 RECOMPUTED = "recomputed from its inputs: reading it in the run would change the run's numbers"
+#: The same where the run was only waited in, and it hasn't turned out to be what the run had.
+NOT_FETCHED = "recomputed from its inputs, and others don't come out as they were in the run"
 
 _FLOATS = (types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_FLOAT)
 _HANDLES = (types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT)
@@ -88,11 +91,11 @@ class UnreadGraph:
     """All unread nodes of a graph, computed together: thousands of them one by one take long.
 
     Args:
-        nodes: producers first.
+        nodes: producers first; they are asked for once somebody looks.
     """
 
     def __init__(self, nodes: Iterable[UnreadNode]) -> None:
-        self._nodes = list(nodes)
+        self._nodes = nodes
         self._places: dict[Edge, Any] = {}
         self._outputs: dict[Edge, Any] = {}
         self._session: Any = None
@@ -106,7 +109,7 @@ class UnreadGraph:
         Raises:
             tf.errors.OpError, ValueError, TypeError: a node refuses its inputs.
         """
-        nodes, self._nodes = self._nodes, []  # what can't be built isn't tried again
+        nodes, self._nodes = [*self._nodes], ()  # what can't be built isn't tried again
         with guard.bypass():
             if nodes:
                 self._build(nodes, find)

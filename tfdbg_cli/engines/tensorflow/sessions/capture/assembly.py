@@ -7,7 +7,7 @@ import math
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.common.errors import one_line
@@ -22,7 +22,13 @@ from tfdbg_cli.engines.tensorflow.sessions.capture.spool import SeenValue
 from tfdbg_cli.engines.tensorflow.sessions.traits import TRAITS
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
 from tfdbg_cli.engines.tensorflow.shared.graph import GraphView
-from tfdbg_cli.engines.tensorflow.shared.redo import RECOMPUTED, Edge, UnreadTensors, inputs_of
+from tfdbg_cli.engines.tensorflow.shared.redo import (
+    NOT_FETCHED,
+    RECOMPUTED,
+    Edge,
+    UnreadTensors,
+    inputs_of,
+)
 from tfdbg_cli.engines.tensorflow.shared.values import (
     Constant,
     apart,
@@ -98,10 +104,14 @@ class Assembly:
         values: list[Any] = []
         watched: list[tuple[float, SeenValue, str]] = []
 
+        warnings: list[str] = []
+
         def make() -> Iterator[Datum]:
-            return self._data(entries, values or self._own(extra), watched)
+            own = values or self._own(extra)
+            return self._data(entries, own, watched, None if is_brief else warnings)
 
         dump = MemoryDump(self._graph, run_info=RunInfo(engine=TRAITS.name), make=make)
+        dump.warnings = warnings
         dump.redo = self._redo
         dump.absence = self._absence
         try:
@@ -228,31 +238,60 @@ class Assembly:
         entries: Sequence[PlannedTensor],
         values: Sequence[Any],
         watched: Sequence[tuple[float, SeenValue, str]],
+        warnings: list[str] | None,
     ) -> Iterator[Datum]:
         now, at = self._start, 0
         known = dict[Edge, Callable[[], Any]]()
         unread = UnreadTensors(self.plan.unread, known.get, self._redo)
+        for entry in entries:
+            known[entry.node, entry.slot] = self._load(entry, values, unread)
+        others = [] if warnings is None else [*self._others(entries, known, unread)]
+        if warnings is not None and others:
+            warnings.append(
+                f"Computed once more, {others[0]} isn't what it was in the run: that may be so of "
+                "the tensors, too, that weren't fetched. (The next run fetches all.)"
+            )
         for entry in entries:
             while at < len(watched) and watched[at][0] <= entry.position:
                 now = max(now + 1, watched[at][1].timestamp)
                 yield self._seen_datum(*watched[at][1:], now)
                 at += 1
             now += 1
-            load = known[entry.node, entry.slot] = self._load(entry, values, unread)
             if entry.is_hidden:
                 continue
+            note = RECOMPUTED
+            if entry.node in self.plan.told:
+                note = NOT_FETCHED if others else ""
             yield Datum(
                 entry.node,
                 entry.slot,
-                load,
+                known[entry.node, entry.slot],
                 timestamp=now,
                 device_name=self._device or entry.device,
                 is_computed=entry.is_unread,
-                note=RECOMPUTED if entry.is_unread else "",
+                note=note if entry.is_unread else "",
             )
         for _, seen, name in watched[at:]:
             now = max(now + 1, seen.timestamp)
             yield self._seen_datum(seen, name, now)
+
+    def _others(
+        self,
+        entries: Sequence[PlannedTensor],
+        known: Mapping[Edge, Callable[[], Any]],
+        unread: UnreadTensors,
+    ) -> Iterator[str]:
+        """The tensors of `CapturePlan.again` that are bad in the run alone, or were not in it."""
+        for entry in entries:
+            if entry.node in self.plan.again and entry.fetch >= 0:
+                again = self.plan.again[entry.node], entry.slot
+                made = self._unread(again, self.plan.operation(entry.node), unread)
+                if has_nonfinite(made) != has_nonfinite(known[entry.node, entry.slot]()):
+                    yield f"{entry.node}:{entry.slot}"
+
+    @staticmethod
+    def _unread(edge: Edge, op: Any, unread: UnreadTensors) -> Any:
+        return unread.load(edge, inputs_of(op), base_dtype_name(op.outputs[edge[1]].dtype))
 
     def _graph(self) -> Any:
         return self._view.graph(self._inner.values())
@@ -272,10 +311,8 @@ class Assembly:
         if not entry.is_unread:
             value = plain(values[entry.fetch])
             return lambda: value
-        op = self._view.operation(entry.node)
-        dtype_name = base_dtype_name(op.outputs[entry.slot].dtype)
-        edge = entry.node, entry.slot
-        return lambda: unread.load(edge, inputs_of(op), dtype_name)
+        op = self.plan.operation(entry.node)
+        return lambda: self._unread((entry.node, entry.slot), op, unread)
 
     def _seen_datum(self, seen: SeenValue, name: str, now: int) -> Datum:
         return Datum(

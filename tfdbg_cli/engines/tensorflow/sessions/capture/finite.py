@@ -26,6 +26,9 @@ class FiniteCheck:
         given: how many of the first ones are fed.
         ahead: how many of the last ones are read before the run.
         constants: node, slot and value of what is written down in the graph.
+
+    Attributes:
+        looked: the places of the tensors that are looked at.
     """
 
     def __init__(
@@ -47,7 +50,8 @@ class FiniteCheck:
         search = Search(FACTS, told, made - computed.keys() - told)
         looked = [op.outputs[slot].key for op in reversed(every) for slot in search.check(op)]
         looked += [key for key in keys[:given] if key not in search.told]
-        for place in sorted({*(computed[key] for key in looked), *range(end, len(keys))}):
+        self.looked = sorted({*(computed[key] for key in looked), *range(end, len(keys))})
+        for place in self.looked:
             dtype = np.dtype(tensors[place].dtype.base_dtype.as_numpy_dtype)
             if dtype_kind(dtype) in ("float", "complex"):
                 self._places.setdefault(dtype, []).append(place)

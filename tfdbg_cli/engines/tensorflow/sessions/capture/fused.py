@@ -22,8 +22,9 @@ from tfdbg_cli.engines.tensorflow.shared.optimized import (
     settled,
 )
 from tfdbg_cli.engines.tensorflow.shared.private import is_reference, prepared_call
+from tfdbg_cli.engines.tensorflow.shared.redo import inputs_of
 
-__all__ = ["keeping_fused"]
+__all__ = ["keeping_fused", "telling"]
 
 # A node that is in no graph: whoever watches it is shown the graph.
 _NO_NODE = "tfdbg_no_node"
@@ -40,22 +41,69 @@ def keeping_fused(session: Any, plan: CapturePlan) -> CapturePlan:
         session: in this process.
         plan: of a run.
     """
-    asked = {tensor.name for tensor in plan.asked}
+    return _settled(session, _begun(session, plan))
 
-    def look(fetches: Sequence[Any]) -> OptimizedGraph | None:
-        with contained:  # the run itself says what is wrong
-            return _graph_of(session, plan, fetches, asked)
-        return None
 
-    nodes, plain = list(_nodes_of(plan)), look(plan.asked)
+def telling(session: Any, plan: CapturePlan) -> CapturePlan:
+    """As `keeping_fused`, fetching only what tells whether anything is bad; the rest is made of it.
+
+    Args:
+        session: in this process, on a CPU alone: what isn't fetched is computed there.
+        plan: of a run.
+
+    Returns:
+        The plan; without anything in `CapturePlan.told`, all is fetched: the runtime would make
+        something else of the program's own run.
+    """
+    begun = whole = _begun(session, plan)
+    for _ in range(2):
+        fewer = _fewer(whole)
+        made = _settled(session, fewer)
+        if made.left <= fewer.left:  # what the check has counted on can be looked at
+            return made
+        whole = _settled(session, begun)
+    return whole
+
+
+def _fewer(plan: CapturePlan) -> CapturePlan:
+    """A plan without what the tensors tell of that its check looks at."""
+    needed = {*plan.check.looked, *(source for _, source in plan.composed)}
+    kept = {entry.node for entry in plan.entries if entry.copied or entry.fetch in needed}
+    known = {(entry.node, entry.slot) for entry in plan.entries}
+    plain = [op for op in plan.ops if _is_plain(op, plan) and known.issuperset(inputs_of(op))]
+    fewer = plan.leaving({op.name for op in plain if op.name not in kept})
+    again = {op.name: f"{op.name}/tfdbg_again" for op in plain if op.name in kept}
+    return replace(fewer, told=fewer.left - plan.left, again=again)
+
+
+def _begun(session: Any, plan: CapturePlan) -> CapturePlan:
+    """A plan without what the runtime makes something else of in the program's own run."""
+    plain = _looked(session, plan, plan.asked)
+    nodes = list(_nodes_of(plan)) if plain is not None else []
+    unread = plain.lacks(nodes) | plain.summed(nodes) if plain is not None else ()
+    return replace(plan.leaving(unread), optimized=plain)
+
+
+def _settled(session: Any, plan: CapturePlan) -> CapturePlan:
+    nodes, plain = list(_nodes_of(plan)), plan.optimized
     made, _ = settled(
-        plan.leaving, lambda made: look(made.prepared.tensors), lambda _: nodes, plain
+        plan.leaving,
+        lambda made: _looked(session, plan, made.prepared.tensors),
+        lambda _: nodes,
+        plain,
     )
     if plain is None:
         return made
     # In a loop the watch holds them.
     summed = plain.summed(nodes)
     return replace(made, watched=[key for key in made.watched if key[0] not in summed])
+
+
+def _looked(session: Any, plan: CapturePlan, fetches: Sequence[Any]) -> OptimizedGraph | None:
+    """As `_graph_of`, which the run itself says best what is wrong with."""
+    with contained:
+        return _graph_of(session, plan, fetches, {tensor.name for tensor in plan.asked})
+    return None
 
 
 def _graph_of(

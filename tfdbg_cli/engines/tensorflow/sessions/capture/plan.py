@@ -6,9 +6,11 @@ import functools
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
+
+from tensorflow.core.framework import node_def_pb2
 
 from tfdbg_cli.dumps.proto.graph_def import FUNCTIONAL
 from tfdbg_cli.engines.base import Watch
@@ -19,7 +21,7 @@ from tfdbg_cli.engines.tensorflow.sessions.capture.prepared import PreparedFetch
 from tfdbg_cli.engines.tensorflow.sessions.capture.topology import Buffers, edge_of
 from tfdbg_cli.engines.tensorflow.sessions.requests import RunRequest
 from tfdbg_cli.engines.tensorflow.shared.body_nodes import Inner
-from tfdbg_cli.engines.tensorflow.shared.optimized import COMPOSED, PASSING
+from tfdbg_cli.engines.tensorflow.shared.optimized import COMPOSED, PASSING, OptimizedGraph
 from tfdbg_cli.engines.tensorflow.shared.private import functions_of, is_reference
 from tfdbg_cli.engines.tensorflow.shared.redo import UnreadGraph, UnreadNode, inputs_of
 from tfdbg_cli.engines.tensorflow.shared.values import Constant, base_dtype_name, holdable
@@ -96,8 +98,15 @@ class CapturePlan:
         asked: the tensors that were asked for and aren't fed.
         targets: the operations that were asked for.
         feeds: the tensors that are fed.
+        optimized: the graph that the runtime makes of the program's own run, as far as it is known.
+        told: the unread nodes that others tell of: all that is bad in them shows in those.
+        again: nodes that are fetched, and computed again with what is not -> another name: if they
+            don't come out alike, what isn't fetched may have been something else in the run.
+        is_enough: runs don't need what is left out because of that.
         spared: what `sparing` has made of it.
         beyond: ``(node, slot)`` of the watched ones that would not fit in memory.
+        sizes: bytes of the tensors of `extra`, by how long dimensions are that the graph doesn't
+            know.
         smaller: the same plan for so much memory and so long dimensions.
     """
 
@@ -120,14 +129,24 @@ class CapturePlan:
     asked: Sequence[Any] = ()
     targets: Sequence[Any] = ()
     feeds: Sequence[Any] = ()
+    optimized: OptimizedGraph | None = None
+    told: Set[str] = frozenset()
+    again: Mapping[str, str] = field(default_factory=dict)
+    is_enough: bool = True
     spared: CapturePlan | None = None
     beyond: Sequence[tuple[str, int]] = ()
+    sizes: dict[int, Sequence[int]] = field(default_factory=dict)
     smaller: dict[tuple[int, int], CapturePlan] = field(default_factory=dict)
 
     @functools.cached_property
     def fed_count(self) -> int:
         """How many of `extra` are fed: they come first."""
         return sum(edge_of(tensor) in self.fed for tensor in self.extra)
+
+    @functools.cached_property
+    def left(self) -> frozenset[str]:
+        """The nodes of the entries that are unread."""
+        return frozenset(entry.node for entry in self.entries if entry.is_unread)
 
     @functools.cached_property
     def copied(self) -> list[int]:
@@ -159,10 +178,10 @@ class CapturePlan:
         found: list[tuple[str, int | str]] = []
         places: dict[str, int | str] = {}
         for entry in self.entries:
-            op = self._by_name[entry.node]
+            op = self.operation(entry.node)
             if entry.fetch >= 0 and not entry.slot:
                 places[entry.node] = entry.fetch
-            elif entry.is_unread and op.type in COMPOSED:
+            elif entry.is_unread and op.type in COMPOSED and entry.node not in self.told:
                 source = op.inputs[0]
                 if source.op.name in places and not source.value_index:
                     found.append((entry.node, places[source.op.name]))
@@ -171,16 +190,23 @@ class CapturePlan:
 
     @functools.cached_property
     def unread(self) -> UnreadGraph:
-        """Computes what isn't read."""
+        """Computes what isn't read, and what `again` names."""
         slots: dict[str, list[int]] = {}
         for entry in self.entries:
             if entry.is_unread:
                 slots.setdefault(entry.node, []).append(entry.slot)
-        return UnreadGraph(
-            UnreadNode(op.node_def, inputs_of(op), slots[op.name])
-            for op in self.ops
-            if op.name in slots and op.name not in self.functional
-        )
+
+        def nodes() -> Iterator[UnreadNode]:
+            for op in self.ops:
+                if op.name in slots and op.name not in self.functional:
+                    yield UnreadNode(op.node_def, inputs_of(op), slots[op.name])
+                if op.name in self.again:
+                    made = node_def_pb2.NodeDef()
+                    made.CopyFrom(op.node_def)
+                    made.name = self.again[op.name]
+                    yield UnreadNode(made, inputs_of(op), range(len(op.outputs)))
+
+        return UnreadGraph(nodes())
 
     @functools.cached_property
     def prepared(self) -> PreparedFetches:
@@ -223,9 +249,11 @@ class CapturePlan:
             is_hidden = not self._wants(each.node, each.slot)
             if is_hidden and (each.node, each.slot) not in needed:
                 continue
-            is_unread = each.node in nodes and 0 <= each.fetch < end and not each.copied
+            is_unread = each.is_unread or (
+                each.node in nodes and 0 <= each.fetch < end and not each.copied
+            )
             if is_unread:
-                inputs = self._by_name[each.node].inputs
+                inputs = self.operation(each.node).inputs
                 needed.update((tensor.op.name, tensor.value_index) for tensor in inputs)
             fetch = -1 if is_unread else each.fetch
             kept.append(each._replace(fetch=fetch, is_unread=is_unread, is_hidden=is_hidden))
@@ -235,12 +263,16 @@ class CapturePlan:
             unwatched=[key for key in self.unwatched if self._wants(*key)],
         )
 
+    def operation(self, name: str) -> Any:
+        """The operation of a name."""
+        return self._by_name[name]
+
     @functools.cached_property
     def _by_name(self) -> dict[str, Any]:
         return {op.name: op for op in (*(tensor.op for tensor in self.feeds), *self.ops)}
 
     def _wants(self, node: str, slot: int) -> bool:
-        op = self._by_name[node]
+        op = self.operation(node)
         return self.matcher.wants(node, op.type, op.outputs[slot].dtype.name)
 
     def _of(self, kept: Sequence[PlannedTensor]) -> CapturePlan:
@@ -253,6 +285,7 @@ class CapturePlan:
             ahead=sum(place >= end for place in used),
             entries=[entry._replace(fetch=places.get(entry.fetch, -1)) for entry in kept],
             spared=None,
+            sizes={},
             smaller={},
         )
 

@@ -42,14 +42,17 @@ def within(plan: CapturePlan, limit: int | None, length: int) -> CapturePlan:
     """
     if limit is None:
         return plan
+    if length not in plan.sizes:
+        plan.sizes[length] = [_estimate(tensor, length) for tensor in plan.extra]
+    if 2 * sum(plan.sizes[length]) <= limit:  # which is another one each time
+        return plan
     key = limit, length
     if key not in plan.smaller:
-        plan.smaller[key] = _within(plan, limit, length)
+        plan.smaller[key] = _within(plan, limit, plan.sizes[length])
     return plan.smaller[key]
 
 
-def _within(plan: CapturePlan, limit: int, length: int) -> CapturePlan:
-    sizes = [_estimate(tensor, length) for tensor in plan.extra]
+def _within(plan: CapturePlan, limit: int, sizes: Sequence[int]) -> CapturePlan:
     end = len(sizes) - plan.ahead  # these are read before the run: no watch sees them
     # What is fetched is copied: for a moment it is there twice.
     room = limit // 2 - sum(sizes[end:])
