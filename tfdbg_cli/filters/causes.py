@@ -24,8 +24,8 @@ from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.dumps.run_info import CALLS
 from tfdbg_cli.filters.cause_inside import WholeOp, inside
 from tfdbg_cli.filters.cause_ops import of_gradient, written_as
-from tfdbg_cli.filters.cause_patterns import Makers, constant, number_of
-from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case, can_give
+from tfdbg_cli.filters.cause_patterns import Makers, constant, later_phase, number_of
+from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case, can_give, places_of
 from tfdbg_cli.filters.collapsed import why_constant
 from tfdbg_cli.filters.lineage import (
     WRITTEN,
@@ -48,6 +48,8 @@ _MOST = 1 << 26
 _MOST_ROWS = 4
 # An op isn't computed again where its inputs have more bytes.
 _MOST_AGAIN = 1 << 26
+# What comes back to an op is made so many times smaller, to see whether it was too large.
+_SMALLER = (2**8, 2**16)
 
 
 class Cause(NamedTuple):
@@ -217,19 +219,31 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
         cause = _of_none(makers, node)
     if cause is None and meaning in RULES:
         cause = _by_rules(makers, node, meaning, made, inputs, datum.dtype, is_proven)
-    return cause or _of_number(lineage, node, made, inputs)
+    cause = cause or _of_number(lineage, node, made, inputs)
+    return cause or (_of_large_gradient(lineage, node, datum, made) if is_proven else None)
 
 
-def _again(lineage: TensorLineage, node: Node, datum: Datum) -> Array | None:
-    """What the framework's own op makes of the inputs that are shown; ``None``: nobody can tell."""
+def _again(lineage: TensorLineage, node: Node, datum: Datum, smaller: int = 1) -> Array | None:
+    """What the framework's own op makes of the inputs that are shown; ``None``: nobody can tell.
+
+    Args:
+        lineage: of the dump.
+        node: the op.
+        datum: the output that is asked for.
+        smaller: by how much the gradients among the inputs are made smaller.
+    """
+    nodes = lineage.graph.nodes if lineage.graph is not None else {}
     values, size = [], 0
     for name in node.inputs if lineage.dump.redo is not None else ():
         given = lineage.as_given(datum, name)
         value = value_of(given) if given is not None else None
         if not isinstance(value, np.ndarray | np.generic):
             return None
-        values.append(np.asarray(value))
-        size += value.nbytes
+        array = np.asarray(value)
+        if smaller > 1 and later_phase(nodes, node_name_of(name)) == BACKWARD:
+            array = np.asarray(array * array.dtype.type(1 / smaller))
+        values.append(array)
+        size += array.nbytes
     if not values or size > _MOST_AGAIN or lineage.dump.redo is None:
         return None
     try:
@@ -241,6 +255,25 @@ def _again(lineage: TensorLineage, node: Node, datum: Datum) -> Array | None:
         return None
     made = np.asarray(found[datum.output_slot])
     return widened(made) if dtype_kind(made.dtype) == "float" else None
+
+
+def _of_large_gradient(
+    lineage: TensorLineage, node: Node, datum: Datum, made: Array
+) -> Cause | None:
+    """Of a gradient that is finite where what comes back to its op is smaller: it overflows."""
+    nodes = lineage.graph.nodes if lineage.graph is not None else {}
+    if later_phase(nodes, node.name) != BACKWARD:
+        return None
+    for smaller in _SMALLER:
+        found = _again(lineage, node, datum, smaller)
+        if found is not None and np.isfinite(found).all():
+            given = (lineage.as_given(datum, name) for name in node.inputs)
+            is_half = "float16" in {datum.dtype, *(e.dtype for e in given if e is not None)}
+            kind = "half" if is_half else "overflow"
+            at = places_of(~np.isfinite(made))
+            text = f"an overflow{at}: a gradient {smaller} times smaller gives finite numbers"
+            return Cause(kind, text, ADVICE[kind])
+    return None
 
 
 class _Input:

@@ -182,7 +182,9 @@ class EngineWatch:
             yield "stdin was left to the program, which didn't read all: commands on it need -c -."
         choice = self.debugger.choice
         if self.debugger.gate is not None:
-            pass  # it says what it has seen
+            # It says what it has seen.
+            if passed_over := self.debugger.waiting.passed_over():
+                yield f"{passed_over}."
         elif choice is not None and choice.filter_name:
             yield (
                 f"no tensor passed {choice.filter_name} up to the program's end, "

@@ -104,7 +104,7 @@ CORPUS: tuple[Script, ...] = (
     _script("lbfgs", _training(2, "SFBFBFBFB")),
     _script("manual_sgd", _gradient(5)),
     _script("functional_gradient", _gradient(4)),
-    _script("grad_scaler", _training(8, "FBS"), has_origin=True),
+    _script("grad_scaler", _training(8, "FBS")),
     _script("optimizer_in_backward", _training(4, "FBSS")),
     _script("skipped_batches", _training(4, "FBS", "FFBS")),
     _script("background_thread", _training(5, "FBS")),

@@ -161,3 +161,38 @@ def test_a_model_is_done_again_though_a_norm_has_written_its_statistics(programs
     assert "Not replayed" not in done.out
     left = [[e for e in each.out.splitlines() if e.startswith("sum")] for each in (plain, done)]
     assert left[0] == left[1] != []
+
+
+SCALED = """
+import os
+
+os.environ["KERAS_BACKEND"] = "torch"
+import keras
+import numpy as np
+
+keras.utils.set_random_seed(0)
+keras.config.set_dtype_policy("mixed_float16")
+layers = [keras.layers.Dense(8), keras.layers.Dense(1, dtype="float32")]
+model = keras.Sequential([keras.Input((4,)), *layers])
+model.compile("sgd", "mse")
+x, y = np.random.default_rng(0).normal(size=(32, 4)), np.ones((32, 1), "f")
+y[16:24] = FACTOR
+model.fit(x, y, batch_size=8, epochs=1, shuffle=False, verbose=0)
+print("told", float(model.optimizer.dynamic_scale), int(model.optimizer.iterations))
+"""
+
+
+def test_a_step_that_keras_leaves_out_for_its_gradients(programs, tmp_path):
+    path = tmp_path / "keras_program.py"
+    level = "config set level values"  # else it depends on the time which run is looked at how
+    path.write_text(SCALED.replace("FACTOR", "1e6"))
+    done = programs.debugged(*options(level, "run -f"), path)
+    assert "told 8192.0 2" in done.out
+    assert "run-end" not in done.out
+    assert "; passed over 2 run(s): gradients overflowed" in done.err
+    path.write_text(SCALED.replace("FACTOR", "np.nan"))
+    done = programs.debugged(*options(level, "run -f"), path)
+    assert re.findall("run-end: training run #.", done.out) == ["run-end: training run #3"]
+    told = re.search(r"^Scale: (.*)$", done.out, re.MULTILINE)[1]
+    assert told.startswith("16384, ")
+    assert told.endswith("2 of 3 steps left out, this one, too: a gradient was infinite or nan")

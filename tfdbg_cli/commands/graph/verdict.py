@@ -63,7 +63,7 @@ def verdict(dump: Dump, begin: Datum, width: int = 80) -> list[Line]:
         *made.aftermath(),
         *made.remedy(),
         *growth_lines(dump, begin, width),
-        *step_lines(tracks, dump.run_info()),
+        *step_lines(tracks, dump),
         *loss_lines(tracks, whose, width=width),
     ]
 

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tfdbg_cli.commands.series.left_out import has_steps, is_search, no_search, points_of
 from tfdbg_cli.commands.series.loss_line import number_text
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.documents import Line, Span, line
-from tfdbg_cli.dumps.run_info import CALLS, RunInfo
-from tfdbg_cli.dumps.series.points import Points
+from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.dumps.series.tracks import (
     CLIP_LIMIT,
     CLIP_NORM,
@@ -23,11 +24,10 @@ from tfdbg_cli.dumps.series.tracks import (
 
 __all__ = ["StepFact", "step_facts", "step_lines"]
 
-# Of so many runs it is told, and of so many what has just happened.
-_RUNS, _JUST = 200, 10
-# From 65536, with which scalers begin, to 1 in so many steps that are left out.
-_SEARCH = 16
-_PAST = "; normal as long as the scale is too large (run -f -fenn ^gradients/ leaves gradients out)"
+# Of so many runs it is told what has just happened.
+_JUST = 10
+_NORMAL = "; normal as long as the scale is too large (run -f passes over such steps)"
+_SCALE = "Scale"
 # A share of runs that are clipped which matters at a stop.
 _MUCH = 0.5
 
@@ -39,13 +39,11 @@ class StepFact(NamedTuple):
         label: what about.
         text: itself.
         matters: whether a stop is to say it without being asked.
-        hint: what a stop says besides.
     """
 
     label: str
     text: str
     matters: bool
-    hint: str = ""
 
 
 def step_facts(tracks: Tracks | None, info: RunInfo) -> list[StepFact]:
@@ -55,31 +53,35 @@ def step_facts(tracks: Tracks | None, info: RunInfo) -> list[StepFact]:
         tracks: the numbers over runs.
         info: of the run.
     """
-    if tracks is None or info.unit == "session" or info.kind in CALLS:
+    if tracks is None or not has_steps(info):
         return []
     tracks.settle()
     return [*_clipping(tracks, info.number), *_scale(tracks, info.number)]
 
 
-def step_lines(tracks: Tracks | None, info: RunInfo | None) -> list[Line]:
+def step_lines(tracks: Tracks | None, dump: Dump) -> list[Line]:
     """A line for each of these facts that matters at a stop."""
+    info = dump.run_info()
     facts = step_facts(tracks, info) if info is not None else []
-    kept = [each for each in facts if each.matters]
-    return [line(Span(f"{each.label}: ".ljust(7), "bold"), each.text + each.hint) for each in kept]
+    return [
+        line(Span(f"{each.label}: ".ljust(7), "bold"), each.text, _hint(each, tracks, dump))
+        for each in facts
+        if each.matters
+    ]
 
 
-def _points(tracks: Tracks, name: str, run: int) -> Points | None:
-    """The last numbers of a series up to a run."""
-    series = tracks.get(name)
-    if series is None or not len(series) or series.expression:
-        return None
-    points = series.points()
-    kept = np.flatnonzero((points.runs <= run) & (points.runs > run - _RUNS))
-    return Points(*(each[kept] for each in points)) if kept.size else None
+def _hint(fact: StepFact, tracks: Tracks | None, dump: Dump) -> str:
+    """What is said of a step that a scaler left out: whether that is normal."""
+    info = dump.run_info()
+    if fact.label != _SCALE or tracks is None or info is None:
+        return ""
+    if reason := no_search(tracks, info.number):
+        return f"; {reason} (run -f -fenn ^gradients/ leaves gradients out)"
+    return _NORMAL if is_search(dump, tracks) else ""
 
 
 def _clipping(tracks: Tracks, run: int) -> Iterator[StepFact]:
-    norms, limits = _points(tracks, CLIP_NORM, run), _points(tracks, CLIP_LIMIT, run)
+    norms, limits = points_of(tracks, CLIP_NORM, run), points_of(tracks, CLIP_LIMIT, run)
     if norms is not None and limits is not None and len(norms.runs) == len(limits.runs):
         values, last = norms.values, float(norms.values[-1])
         share = float(np.mean(~(values <= limits.values)))
@@ -89,14 +91,14 @@ def _clipping(tracks: Tracks, run: int) -> Iterator[StepFact]:
         if is_now:
             text += f"; the norm of this one was {number_text(last)}{_lost(last)}"
         yield StepFact("Clipped", text, share >= _MUCH or (is_now and not math.isfinite(last)))
-    scales = _points(tracks, CLIP_SCALE, run)
+    scales = points_of(tracks, CLIP_SCALE, run)
     if scales is not None and int(scales.runs[-1]) == run:
         text = (
             f"before unscaling: the gradients still had the factor "
             f"{number_text(float(scales.values[-1]))}. Call scaler.unscale_(optimizer) first."
         )
         yield StepFact("Clipped", text, matters=True)
-    limits = _points(tracks, VALUE_LIMIT, run)
+    limits = points_of(tracks, VALUE_LIMIT, run)
     if limits is not None:
         shown = number_text(float(limits.values[-1]))
         text = f"element by element at {shown} in {_runs(len(np.unique(limits.runs)))}"
@@ -112,7 +114,7 @@ def _lost(norm: float) -> str:
 
 
 def _scale(tracks: Tracks, run: int) -> Iterator[StepFact]:
-    scales, skips = _points(tracks, LOSS_SCALE, run), _points(tracks, STEP_SKIPPED, run)
+    scales, skips = points_of(tracks, LOSS_SCALE, run), points_of(tracks, STEP_SKIPPED, run)
     if scales is None:
         return
     values = scales.values
@@ -124,7 +126,7 @@ def _scale(tracks: Tracks, run: int) -> Iterator[StepFact]:
         is_half = bool(np.all(values[counted] * 2 == values[counted - 1]))
         many = _runs(min(_JUST, run)) if recent.size else _runs(len(np.unique(scales.runs)))
         parts.append(f"{'halved' if is_half else 'lowered'} {_times(counted.size)} in {many}")
-    is_skipped, hint = False, ""
+    is_skipped = False
     if skips is not None:
         is_skipped = int(skips.runs[-1]) == run and bool(skips.values[-1])
         count = int(np.count_nonzero(skips.values))
@@ -133,8 +135,7 @@ def _scale(tracks: Tracks, run: int) -> Iterator[StepFact]:
             parts.append(f"{count} of {_steps(len(skips.runs))} left out{this}")
         if is_skipped:
             parts[-1] += ": a gradient was infinite or nan"
-            hint = _PAST if count <= _SEARCH else ""
-    yield StepFact("Scale", ", ".join(parts), is_skipped or bool(recent.size), hint)
+    yield StepFact(_SCALE, ", ".join(parts), is_skipped or bool(recent.size))
 
 
 def _share(share: float) -> str:

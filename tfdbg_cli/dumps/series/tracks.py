@@ -15,6 +15,7 @@ __all__ = [
     "LOSS",
     "LOSS_SCALE",
     "STEP_SKIPPED",
+    "UNSCALED_STEP",
     "VALUE_LIMIT",
     "Mark",
     "Tracks",
@@ -28,6 +29,8 @@ CLIP_NORM, CLIP_LIMIT, CLIP_SCALE = "clip_norm", "clip_limit", "clip_scale"
 VALUE_LIMIT = "clip_value"
 #: The factor of the loss in a run; 1 if the scaler left the step out.
 LOSS_SCALE, STEP_SKIPPED = "loss_scale", "step_skipped"
+#: 1 where an optimizer has made a step of its own in a run whose loss was scaled.
+UNSCALED_STEP = "unscaled_step"
 
 _MOST_MARKS = 1_000
 

@@ -42,6 +42,7 @@ class Waiting:
         self._said = ""
         self._because = ""
         self._partly: dict[str, int] = {}
+        self._passed_over = 0
         self._are_calls = False
         self._is_told = False  # that only parts are looked at
         self._before: Any = None
@@ -65,6 +66,7 @@ class Waiting:
         self._choice, self._began = choice, time.monotonic()
         self._first = self._run = run
         self._said, self._because, self._partly = "", "", {}
+        self._passed_over = 0
         self._ui = ui
         if ui.takes_interrupts and threading.current_thread() is threading.main_thread():
             self._take_interrupts()  # before anybody is told of it
@@ -123,10 +125,23 @@ class Waiting:
             self._because = because
             self._partly[only] = self._partly.get(only, 0) + 1
 
+    def pass_over(self) -> None:
+        """The last run was no reason to stop: a gradient scaler has left out its step."""
+        self._passed_over += 1
+        self._said = "a gradient overflowed, and the gradient scaler left the step out"
+
+    def passed_over(self) -> str:
+        """How many runs since the last stop were no reason for one; empty: none."""
+        if not self._passed_over:
+            return ""
+        why = "gradients overflowed, and a gradient scaler left the step out"
+        return f"passed over {self._passed_over} run(s): {why}"
+
     def unseen(self) -> str:
-        """What wasn't looked at since the last stop, to follow a statement; empty: nothing."""
+        """What was passed over since the last stop, to follow a statement; empty: nothing."""
         count, what = sum(self._partly.values()), " and ".join(self._partly)
-        text = ""
+        passed_over = self.passed_over()
+        text = f"; {passed_over}" if passed_over else ""
         if count:
             text += f"; in {count} run(s) only {what} were looked at"
             text += f" ({self._because or 'config set level ops looks at all'})"

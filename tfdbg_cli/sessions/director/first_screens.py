@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from tfdbg_cli.commands.run.choices import RunChoice
+from tfdbg_cli.commands.series.left_out import is_search
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Dump, is_explained, is_only_nonfinite, is_over_runs, noted
 from tfdbg_cli.dumps.joined import JoinedDump, part_of
 from tfdbg_cli.dumps.run_info import RunError
 from tfdbg_cli.engines.base import Capture, RunAction
+from tfdbg_cli.filters.builtin import RECOMMENDED
 from tfdbg_cli.sessions.debugger.debugger import Debugger
 from tfdbg_cli.sessions.director.magnitudes import MagnitudeSampler
 
@@ -72,13 +74,20 @@ class FirstScreens:
                 return "run_info" if capture.make_dump is None else "lt", "end"
             waiting.say(capture.progress_text, capture.only, capture.only_because)
             return "", ""
-        if capture.filter_passed or (capture.filter_passed is None and self._passes(choice, dump)):
+        is_hit = capture.filter_passed or (
+            capture.filter_passed is None and self._passes(choice, dump)
+        )
+        is_passed_over = is_hit and self._is_left_out(choice, dump)
+        if is_hit and not is_passed_over:
             info = dump.run_info()
             if info is not None:
                 info.filter_name = choice.filter_name  # a dump that is kept tells it
             return self.of_filter(choice), "error"
         if waiting.is_interrupted or is_last:
             return "lt", "end"
+        if is_passed_over:
+            waiting.pass_over()
+            return "", ""
         waiting.say(capture.progress_text or f"none of {len(dump.data())} tensors")
         return "", ""
 
@@ -109,6 +118,13 @@ class FirstScreens:
             run = f"run #{info.call_count}" if info is not None else "a run"
             self._debugger.report_filter(choice.filter_name, run, failures)
         return bool(found)
+
+    def _is_left_out(self, choice: RunChoice, dump: Dump) -> bool:
+        """Whether a gradient scaler has left out what the filter that nobody names stops at."""
+        filters = self._debugger.filters
+        if choice.filter_name != RECOMMENDED or filters.is_replaced(RECOMMENDED):
+            return False
+        return is_search(dump, self._debugger.tracks, choice.awaited.pattern)
 
     def first_rank(self, dump: Dump | None, choice: RunChoice | None) -> int | None:
         """On which rank a filter's first tensor is, in the order of time; ``None``: unknown."""

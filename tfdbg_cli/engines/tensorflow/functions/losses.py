@@ -14,7 +14,7 @@ from tensorflow.python.util import nest
 
 from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.dumps.series.points import CAPACITY
-from tfdbg_cli.dumps.series.tracks import LOSS, LOSS_SCALE, STEP_SKIPPED, Tracks
+from tfdbg_cli.dumps.series.tracks import LOSS, LOSS_SCALE, STEP_SKIPPED, UNSCALED_STEP, Tracks
 from tfdbg_cli.engines.tensorflow.functions.private import (
     loss_scale_of,
     options_in,
@@ -55,6 +55,7 @@ class Losses:
         self._waiting = deque(maxlen=CAPACITY)
         # Optimizers that scale the loss -> the scale and the steps so far, as a run begins.
         self._scaling: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._is_mixed = False  # others make steps as well
         # Graph -> the names of the tensors whose gradients a tape has computed as it was traced.
         self._targets: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
         # Function -> which of its results is the loss, or what reads it; `None`: it returns none.
@@ -107,8 +108,10 @@ class Losses:
             self._is_off = True
 
     def update_begins(self, optimizer: Any) -> None:
-        """An optimizer begins an update, or is traced as it does."""
-        if loss_scale_of(optimizer) and optimizer not in self._scaling:
+        """An optimizer that no other one uses begins an update, or is traced as it does."""
+        if not loss_scale_of(optimizer):
+            self._is_mixed = True
+        elif optimizer not in self._scaling:
             self._scaling[optimizer] = self._scale_now(optimizer)
 
     def training_begins(self) -> None:
@@ -129,6 +132,8 @@ class Losses:
                 if len(self._scaling) == 1 and before and after:  # of several there is one series
                     self._hold(run, functools.partial(_number, before[0]), LOSS_SCALE)
                     self._hold(run, functools.partial(_is_left_out, before, after), STEP_SKIPPED)
+                    if self._is_mixed:
+                        self._hold(run, lambda: 1.0, UNSCALED_STEP)
 
     def _scale_now(self, optimizer: Any) -> Sequence[Any]:
         """The scale of an optimizer and the number of its steps: tensors, which are read later."""

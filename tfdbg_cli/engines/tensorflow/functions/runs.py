@@ -445,7 +445,8 @@ class FunctionRuns(RunLife[OpenRun]):
     def update_begins(self, optimizer: Any) -> None:
         """An optimizer begins to apply gradients."""
         if self.is_here():
-            self._losses.update_begins(optimizer)
+            if not self._updates:
+                self._losses.update_begins(optimizer)
             self._updates += 1
             if self._updates == 1 and isinstance(self.watcher, ValuesLevel):
                 self.watcher.begin_update(optimizer)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.common.node_words import WATCHED
+from tfdbg_cli.common.node_words import WATCHED, WRITES
 from tfdbg_cli.dumps.dump import Datum, RunInfo
 from tfdbg_cli.dumps.elements import free_name, split_tensor_name
 from tfdbg_cli.dumps.graph import Graph, Node
@@ -19,6 +19,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.engines.kit.clock import epoch
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.torch.modules.calls import Border, InnerCall, ModuleCall
+from tfdbg_cli.engines.torch.modules.checks import PARAMETER
 from tfdbg_cli.engines.torch.modules.dump_parts import KeptTensor, renamed_node
 from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode
 from tfdbg_cli.engines.torch.modules.replay import Replay
@@ -155,7 +156,7 @@ class ModulesDump(MemoryDump):
 
     def _take_outside(self, part: MemoryDump, is_bad: bool) -> None:
         graph, info = part.graph(), part.run_info()
-        known = self._leaves_of_modules()
+        known = self._leaves_of_modules(graph)
         gone = {split_tensor_name(name)[0] for name in known}
 
         def renamed(name: str) -> str:
@@ -178,7 +179,7 @@ class ModulesDump(MemoryDump):
         for name in self._loss_names():
             self._results[renamed(name)] = True
 
-    def _leaves_of_modules(self) -> dict[str, str]:
+    def _leaves_of_modules(self, graph: Graph | None) -> dict[str, str]:
         """What outputs of modules, and what they keep, are called outside -> here."""
         found = {}
         for replay in self._replays:
@@ -192,12 +193,18 @@ class ModulesDump(MemoryDump):
                 name = self._seen.outside_name(tensor) if tensor is not None else ""
                 if name.startswith(_INPUT):
                     found[name] = self.border_name(border)
-        for parameter in self._seen.remade:
-            leaf = self._seen.names.tensor(parameter)
-            name = self._seen.outside_name(parameter.grad) if parameter.grad is not None else ""
+        bad = [(each, when) for kind, each, when, _ in self._seen.bad if kind == PARAMETER]
+        for parameter, when in (*((each, 0) for each in self._seen.remade), *bad):
+            leaf, gradient = self._seen.names.tensor(parameter), gradient_of(parameter)
+            name = self._seen.outside_name(gradient) if gradient is not None else ""
+            if when and name:  # it may have been written to since
+                name = _before_writes(graph, name)
             if leaf is not None and name.startswith(_INPUT):
-                self._add_gradient_of(parameter, leaf.name)
+                self._add_gradient_of(parameter, leaf.name, when)
                 found[name] = f"{_GRADIENTS}{leaf.name}:0"
+                if when:
+                    self._suspects.add(found[name])
+                    self._results[found[name]] = True
         return found
 
     def _fill(self) -> None:
@@ -537,13 +544,14 @@ class ModulesDump(MemoryDump):
         inputs = filter(None, sources)
         self._nodes[name] = Node(name, "Gradient", inputs, attributes=_AT_BORDERS)
 
-    def _add_gradient_of(self, parameter: torch.Tensor, owner: str) -> None:
-        """What an update was made of."""
+    def _add_gradient_of(self, parameter: torch.Tensor, owner: str, when: int = 0) -> None:
+        """What an update was made of, or what the program has read, at a time."""
         name, gradient = f"{_GRADIENTS}{owner}", parameter.grad
         if name not in self._nodes and gradient is not None:
             sources = dict.fromkeys(self._owner_sources(parameter))
             self._add_gradient(name, sources)
-            self._keep(name, 0, gradient, version_of(gradient), time.perf_counter_ns())
+            when = when or time.perf_counter_ns()
+            self._keep(name, 0, gradient, version_of(gradient), when)
 
     def _add_weight(self, parameter: torch.Tensor, before: torch.Tensor, when: int) -> None:
         """A parameter that was bad before, where the calls that read it couldn't be made again."""
@@ -575,3 +583,15 @@ class ModulesDump(MemoryDump):
         self._keep(name, slot, tensor, version_of(tensor), when)
         self._suspects.add(f"{name}:{slot}")
         self._results[f"{name}:{slot}"] = True
+
+
+def _before_writes(graph: Graph | None, tensor: str) -> str:
+    """What was first in the memory of a tensor."""
+    name, slot = split_tensor_name(tensor)
+    while graph is not None and name in graph:
+        written = graph.nodes[name].attributes.get(WRITES, "").split(", ")
+        if slot >= len(written) or not written[slot]:
+            break
+        tensor = written[slot]
+        name, slot = split_tensor_name(tensor)
+    return tensor

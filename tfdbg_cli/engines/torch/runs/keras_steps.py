@@ -23,7 +23,11 @@ __all__ = ["KerasSteps", "variables_of"]
 
 _TRAINER = "keras.src.backend.torch.trainer"
 _SCOPE = "keras.src.backend.common.symbolic_scope"
-_OPTIMIZER = "keras.src.optimizers.base_optimizer"
+# What makes a step, and may leave it out.
+_OPTIMIZERS = {
+    "keras.src.optimizers.base_optimizer": "BaseOptimizer",
+    "keras.src.optimizers.loss_scale_optimizer": "LossScaleOptimizer",
+}
 
 #: What makes a step's function and keeps it in an attribute -> that attribute, the kind of the run.
 _STEPS = {
@@ -84,9 +88,10 @@ class KerasSteps:
         if scope is not None:
             self._replace(scope, "__enter__", self._entering)
             self._replace(scope, "__exit__", self._leaving)
-        optimizer = getattr(sys.modules.get(_OPTIMIZER), "BaseOptimizer", None)
-        if optimizer is not None:
-            self._replace(optimizer, "apply", self._applying)
+        for module, name in _OPTIMIZERS.items():
+            optimizer = getattr(sys.modules.get(module), name, None)
+            if "apply" in vars(optimizer or object):
+                self._replace(optimizer, "apply", self._applying)
 
     def _making(self, name: str, original: Any) -> Any:
         attribute, step, kind = _STEPS[name]

@@ -276,6 +276,8 @@ class Runs(Lifecycle):
         watcher, is_optimizer = self.watcher, isinstance(owner, torch.optim.Optimizer)
         if is_optimizer and self._run is not None and not self._backward_depth:
             self._norms.take_step(self._run.description.number)
+        if not self._step_depth and self._run is not None:
+            self.steps_taken.begins(owner, self._run.description.number)
         if watcher is not None:
             watcher.enter_phase("optimizer" if is_optimizer else "scaler", owner)
         self._step_depth += 1
@@ -295,6 +297,8 @@ class Runs(Lifecycle):
             if watcher is not None:
                 watcher.leave_phase()
         run = self._run
+        if run is not None and not self._step_depth:
+            self.steps_taken.ends(owner, run.description.number)
         if run is not None and not is_optimizer and args:
             self.steps_taken.stepped(owner, args[0], run.description.number)
         if is_outermost and run is not None:

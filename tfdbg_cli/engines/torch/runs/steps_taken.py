@@ -15,10 +15,11 @@ from tfdbg_cli.dumps.series.tracks import (
     CLIP_SCALE,
     LOSS_SCALE,
     STEP_SKIPPED,
+    UNSCALED_STEP,
     VALUE_LIMIT,
 )
 from tfdbg_cli.engines.torch.names.scopes import Names
-from tfdbg_cli.engines.torch.private import SCALE, SCALER_STATES, unobserved
+from tfdbg_cli.engines.torch.private import KERAS_VALUE, SCALE, SCALER_STATES, unobserved
 from tfdbg_cli.engines.torch.runs.noted import NotedNumbers, is_number
 
 __all__ = ["StepNotes", "without_gradient"]
@@ -45,6 +46,12 @@ def without_gradient(optimizers: Iterable[Any], names: Names) -> str:
     return ""
 
 
+def _is_of_keras(owner: Any) -> bool:
+    """Whether something is an optimizer of Keras 3 that multiplies the loss, too."""
+    kind = type(owner)
+    return kind.__name__ == "LossScaleOptimizer" and kind.__module__.startswith("keras.src.")
+
+
 class StepNotes:
     """Notes what a program's own clipping and scaling have found; nothing is computed for it.
 
@@ -58,6 +65,7 @@ class StepNotes:
         self._is_off = False
         self._scaler: weakref.ref[Any] | None = None  # has scaled the loss of the run
         self._scaled_in = -1
+        self._before: torch.Tensor | None = None  # the steps that an optimizer of Keras has made
 
     def scaled(self, scaler: Any, run: int) -> None:
         """A gradient scaler has multiplied the loss with which a backward pass begins."""
@@ -89,6 +97,30 @@ class StepNotes:
         run = self._run()
         if run is not None:
             self._note(VALUE_LIMIT, run, limit)
+
+    def begins(self, owner: Any, run: int) -> None:
+        """A step begins that no other one makes.
+
+        Args:
+            owner: an optimizer or a gradient scaler, be it Keras' of both kinds.
+            run: the number of the run.
+        """
+        with contained, unobserved():
+            if isinstance(owner, torch.optim.Optimizer):
+                if run == self._scaled_in:
+                    self._note(UNSCALED_STEP, run, 1)
+            elif _is_of_keras(owner):
+                scale = owner.dynamic_scale if owner.built else owner.initial_scale
+                self._note(LOSS_SCALE, run, getattr(scale, KERAS_VALUE, scale))
+                self._before = getattr(owner.iterations, KERAS_VALUE).clone()
+
+    def ends(self, owner: Any, run: int) -> None:
+        """Such a step is over."""
+        before, self._before = self._before, None
+        with contained, unobserved():
+            if before is not None:
+                is_same = getattr(owner.iterations, KERAS_VALUE) == before
+                self._note(STEP_SKIPPED, run, is_same.float())
 
     def stepped(self, scaler: Any, optimizer: Any, run: int) -> None:
         """A gradient scaler has made a step of an optimizer, or left it out."""
