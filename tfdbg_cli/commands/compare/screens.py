@@ -289,15 +289,7 @@ class PairScreen:
             link = health.link(datum) if letter == "A" else None
             shown = Span(datum.tensor_name, "link" if link else "bold", link)
             op_type = dump.op_type(datum.node_name) or "?"
-            between = health.range(datum)
-            yield line(
-                "   ",
-                (f"[{op_type}] ", "op_type"),
-                shown,
-                "  ",
-                *health.words(datum),
-                *([f"  {between}"] if between else []),
-            )
+            yield line("   ", (f"[{op_type}] ", "op_type"), *health.described(datum, shown))
         yield line()
 
     def _verdict(self) -> Iterator[Line]:

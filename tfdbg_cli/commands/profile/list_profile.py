@@ -28,6 +28,7 @@ from tfdbg_cli.commands.profile.filters import (
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.spans import node_span
 from tfdbg_cli.commands.table import LazyTable, aligned_as, frozen_width
 from tfdbg_cli.commands.tensors.intervals import parse_time_interval, time_text
 from tfdbg_cli.common.documents import (
@@ -139,7 +140,7 @@ class _Table:
         unit = self._unit
         return self._line(
             [
-                [self._node(entry.node)],
+                [node_span(self._dump.graph(), entry.node)],
                 [Span(_type_text(entry), "op_type")],
                 [Span(time_text(entry.start, unit), "dim")],
                 [Span(time_text(entry.op_time, unit), "number")],
@@ -147,12 +148,6 @@ class _Table:
                 [self._place(entry)],
             ]
         )
-
-    def _node(self, name: str) -> Span:
-        graph = self._dump.graph()
-        is_known = graph is not None and name in graph
-        link = Link(f"ni -a -d -t {quoted(name)}") if is_known else None
-        return Span(name, "link" if link else "", link)
 
     def _place(self, entry: ProfileEntry) -> Span:
         place = entry.place

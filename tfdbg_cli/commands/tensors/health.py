@@ -83,6 +83,16 @@ class TensorHealth:
         total = _size(found.shape)
         return [*spans, *parts, *([Span(f" of {total}")] if total is not None else [])]
 
+    def described(self, datum: Datum, name: Span | None = None) -> list[Span]:
+        """The tensor, how it is, and its range where that is cheap to know.
+
+        Args:
+            name: it, if it is to be called otherwise than here.
+        """
+        between = self.range(datum)
+        spans = [name or self.name(datum), Span("  "), *self.words(datum)]
+        return [*spans, Span(f"  {between}")] if between else spans
+
     def range(self, datum: Datum) -> str:
         """Minimum and maximum, where they cost little; else empty."""
         found = self.facts.facts(datum)
