@@ -178,7 +178,7 @@ class ListCommand:
         unsorted: the column whose order needs no option.
         sorts: the columns that it can be sorted by.
         filters: column -> the flag that takes a regular expression for it.
-        flag: the option of the columns.
+        flag: the option of the columns; empty: nothing is done to them.
         turned: the option of the descending order.
     """
 

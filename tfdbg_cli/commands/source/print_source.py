@@ -27,7 +27,7 @@ from tfdbg_cli.commands.source.index import (
 )
 from tfdbg_cli.commands.source.listing import FileView, SourceListing
 from tfdbg_cli.commands.source.syntax import syntax_of
-from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
+from tfdbg_cli.commands.table import LazyTable
 from tfdbg_cli.common.documents import (
     ChainDocument,
     Document,
@@ -113,30 +113,18 @@ def _table(
         filters={"path": "-p"},
         flag="--columns",
     )
-    usual = {key: -len(head + written.arrow(key)) for key, head in heads.items()}
-    usual["dumps"] = -14
-    usual["path"] = max(len(heads["path"]), *(len(entry.path) for entry in files))
-    widths = [
-        (each.width if usual[each.name] > 0 else -each.width) or usual[each.name] for each in shown
-    ]
+    columns = {key: (head, -len(head)) for key, head in heads.items()}
+    columns["path"] = heads["path"], max(len(entry.path) for entry in files)
 
-    def cells(made: dict[str, list[Span]]) -> Line:
-        row = [
-            fitted(made[each.name], abs(width)) if each.width else made[each.name]
-            for each, width in zip(shown, widths, strict=True)
-        ]
-        return aligned(row, widths)
-
-    def row(at: int) -> Line:
+    def cells(at: int) -> dict[str, list[Span]]:
         entry = files[at]
         has_source = dump.sources().lines(entry.path) is not None
         link = Link(f"ps {quoted(entry.path)} -b {entry.first_line}") if has_source else None
         made = {key: [Span(str(counts.of_column(entry, key)))] for key in heads}
         made["path"] = [Span(entry.path, role if link is None else (role or "link"), link)]
-        return cells(made)
+        return made
 
-    head = cells({key: written.head(key, text) for key, text in heads.items()})
-    return LazyTable(head, len(files), row, written, frozen_width(shown, widths))
+    return LazyTable(len(files), written, columns, cells)
 
 
 def _sorted(
