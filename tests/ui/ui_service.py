@@ -143,7 +143,8 @@ class SmallService:
 
     def do_at(self, text: str, rest: str) -> Reply:
         """lines that open at a later one"""
-        document = LazyDocument(100, lambda i: line(f"row {i}"), initial_line=int(rest))
+        document = LazyDocument(100, lambda i: line(f"row {i}"))
+        document.initial_line = int(rest)
         return Reply(text, document)
 
     def do_wide(self, text: str, rest: str) -> Reply:

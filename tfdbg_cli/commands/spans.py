@@ -7,8 +7,9 @@ from tfdbg_cli.common.documents import Link, Span
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.sources import Sources
+from tfdbg_cli.tensors.statistics import Health
 
-__all__ = ["node_span", "op_span", "source_span"]
+__all__ = ["bad_spans", "node_span", "op_span", "source_span"]
 
 
 def op_span(node: Node | None) -> Span:
@@ -39,3 +40,12 @@ def source_span(
     is_known = sources is not None and sources.lines(file) is not None
     link = Link(f"ps {quoted(file)} -b {number}") if is_known else None
     return Span(text or f"{file}:{number}", "link" if link else otherwise, link)
+
+
+def bad_spans(health: Health, between: str = ", ") -> list[Span]:
+    """How many elements are nan, -inf and +inf; none where all are finite."""
+    spans: list[Span] = []
+    for count, name in health.kinds:
+        spans += [Span(between)] if spans else []
+        spans.append(Span(f"{count} {name}", "nan" if name == "nan" else "inf"))
+    return spans

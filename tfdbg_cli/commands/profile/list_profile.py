@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tfdbg_cli.commands.context import PROFILE_MODES, Context
@@ -12,7 +13,6 @@ from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import (
     ColumnChoice,
     ListCommand,
-    chosen_columns,
     order_arguments,
     pattern_argument,
 )
@@ -86,25 +86,18 @@ class _Table(TableDocument):
             "exec_time": (f"Exec Time ({unit})", -len(self._totals[1])),
             "line": ("Filename:Lineno(function)", 0),
         }
-        shown = chosen_columns(arguments.columns, [*columns])
+        options = {flag: value for flag, value, _ in filters_of(arguments)}
+        options["--time_unit"] = "" if unit == "us" else unit
+        filters = {"node": "-n", "op_type": "-t"}
+        sorts = tuple(_SORT_KEYS)
+        written = ListCommand.of(
+            "lp", options, arguments, columns, "start_time", sorts=sorts, filters=filters
+        )
         taken = sum(max(abs(wide), len(head) * bool(wide)) + 2 for head, wide in columns.values())
         if not arguments.columns and taken > width and columns["node"][1] > _LONG_NAME:
             # The times come first, the names push only the rest.
             names = ("op_time", "exec_time", "op_type", "node", "start_time", "line")
-            shown = tuple(map(ColumnChoice, names))
-        options = {flag: value for flag, value, _ in filters_of(arguments)}
-        written = ListCommand(
-            "lp",
-            options | {"--time_unit": "" if unit == "us" else unit},
-            shown=shown,
-            chosen=arguments.columns,
-            sort_by=arguments.sort_by,
-            reverse=arguments.reverse,
-            unsorted="start_time",
-            sorts=tuple(_SORT_KEYS),
-            filters={"node": "-n", "op_type": "-t"},
-            flag="--columns",
-        )
+            written = replace(written, shown=tuple(map(ColumnChoice, names)))
         super().__init__(len(entries), written, columns)
         entries.sort(key=_SORT_KEYS[arguments.sort_by], reverse=arguments.reverse)
 

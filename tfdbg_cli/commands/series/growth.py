@@ -11,7 +11,6 @@ from tfdbg_cli.commands.context import Context, compile_regex
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import (
     ListCommand,
-    chosen_columns,
     order_arguments,
 )
 from tfdbg_cli.commands.registry import Argument, Command, Result
@@ -97,9 +96,10 @@ def _rows(context: Context, pattern: str) -> tuple[list[_GrowthRow], str, str]:
 
 def _growth(context: Context, arguments: argparse.Namespace) -> Result:
     rows, kind, whose = _rows(context, arguments.name_filter)
-    sort_by = arguments.sort_by or "factor"
-    reverse = arguments.reverse != (not arguments.sort_by)  # by itself: what grew most comes first
-    rows.sort(key=_KEYS[sort_by], reverse=reverse)
+    unsorted = "" if arguments.sort_by else "factor"
+    if unsorted:  # what grew most comes first
+        arguments.sort_by, arguments.reverse = unsorted, not arguments.reverse
+    rows.sort(key=_KEYS[arguments.sort_by], reverse=arguments.reverse)
     if arguments.json:
         return json_document(len(rows), lambda number: _item(rows[number]))
     if not rows:
@@ -109,18 +109,9 @@ def _growth(context: Context, arguments: argparse.Namespace) -> Result:
                 line(("They are while run -f waits: growth -h says which, and when.", "dim")),
             ]
         )
-    shown = chosen_columns(arguments.columns, [*_KEYS])
-    written = ListCommand(
-        "growth",
-        {"-n": arguments.name_filter},
-        shown=shown,
-        chosen=arguments.columns,
-        sort_by=sort_by,
-        reverse=reverse,
-        unsorted="" if arguments.sort_by else sort_by,
-        sorts=tuple(_KEYS),
-        filters={"name": "-n"},
-        flag="--columns",
+    options, filters = {"-n": arguments.name_filter}, {"name": "-n"}
+    written = ListCommand.of(
+        "growth", options, arguments, _KEYS, unsorted, sorts=tuple(_KEYS), filters=filters
     )
     table = _table(rows, written)
     runs = max(row.runs for row in rows)

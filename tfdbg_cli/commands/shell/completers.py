@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.reply import Candidate
@@ -137,12 +137,7 @@ def op_types(context: Context, typed: str) -> Iterable[Candidate]:
     dump = context.dump
     if dump is None:
         return ()
-    counts = Counter(map(dump.op_type, dump.node_names()))
-    return [
-        Candidate(_as_pattern(name), f"{count} node{'s' if count > 1 else ''}")
-        for name, count in sorted(counts.items())
-        if name and name.startswith(typed)
-    ]
+    return _counted(Counter(map(dump.op_type, dump.node_names())), typed, "node")
 
 
 def dtypes(context: Context, typed: str) -> Iterable[Candidate]:
@@ -153,8 +148,12 @@ def dtypes(context: Context, typed: str) -> Iterable[Candidate]:
         counts[datum.dtype] += 1
         if time.monotonic() > until:
             break
+    return _counted(counts, typed, "tensor")
+
+
+def _counted(counts: Mapping[str, int], typed: str, word: str) -> list[Candidate]:
     return [
-        Candidate(_as_pattern(name), f"{count} tensor{'s' if count > 1 else ''}")
+        Candidate(_as_pattern(name), f"{count} {word}{'s' if count > 1 else ''}")
         for name, count in sorted(counts.items())
         if name and name.startswith(typed)
     ]

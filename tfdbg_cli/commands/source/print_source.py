@@ -12,7 +12,6 @@ from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import (
     ListCommand,
-    chosen_columns,
     order_arguments,
     pattern_argument,
 )
@@ -100,18 +99,9 @@ def _table(
     # Where there are phases each tensor has one dump.
     ends = {phase.name: f"#({phase.name})" for phase in phases} or {"dumps": "#(tensor dumps)"}
     heads = {"path": "Source file path", "nodes": "#(nodes)", "tensors": "#(tensors)", **ends}
-    shown = chosen_columns(arguments.columns, [*heads])
-    written = ListCommand(
-        "ls",
-        {"-p": arguments.path_filter, "-n": arguments.node_name_filter},
-        shown=shown,
-        chosen=arguments.columns,
-        sort_by=arguments.sort_by,
-        reverse=arguments.reverse,
-        unsorted="path",
-        sorts=tuple(heads),
-        filters={"path": "-p"},
-        flag="--columns",
+    options = {"-p": arguments.path_filter, "-n": arguments.node_name_filter}
+    written = ListCommand.of(
+        "ls", options, arguments, heads, "path", sorts=tuple(heads), filters={"path": "-p"}
     )
     columns = {key: (head, -len(head)) for key, head in heads.items()}
     columns["path"] = heads["path"], max(len(entry.path) for entry in files)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from tfdbg_cli.commands.list_command import ListCommand, chosen_columns
+from tfdbg_cli.commands.list_command import ListCommand
 from tfdbg_cli.commands.run.choices import RunFilter
 from tfdbg_cli.commands.table import WaitingTable
 from tfdbg_cli.common.documents import Line, Link, Span
@@ -64,17 +64,8 @@ class RunTable(WaitingTable):
             **({"first": (_FIRST, min(max(widest, len(_FIRST)), 40))} if wanted else {}),
             "fetches": ("Fetches", 0),
         }
-        written = ListCommand(
-            "runs",
-            {} if wanted is None else {"-f": wanted.name, "-fenn": wanted.exclude},
-            shown=chosen_columns(order.columns, [*columns]),
-            chosen=order.columns,
-            sort_by=order.sort_by,
-            reverse=order.reverse,
-            unsorted="number",
-            sorts=RUN_COLUMNS,
-            flag="--columns",
-        )
+        options = {} if wanted is None else {"-f": wanted.name, "-fenn": wanted.exclude}
+        written = ListCommand.of("runs", options, order, columns, "number", sorts=RUN_COLUMNS)
         super().__init__(len(runs), written, columns, Background(survey), gap=2)
 
     def rows(self, start: int, stop: int) -> list[Line]:
