@@ -14,6 +14,7 @@ from tfdbg_cli.commands.precision.table import SORT_KEYS, error_text, precision_
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Candidate
 from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.units import counted
 from tfdbg_cli.common.documents import ChainDocument, Line, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.settings import Settings
@@ -120,7 +121,7 @@ def summary(study: Study) -> list[Line]:
     Args:
         study: of the runs.
     """
-    runs = "1 run" if study.runs == 1 else f"{study.runs} runs"
+    runs = counted(study.runs, "run")
     lines = []
     for target in study.targets:
         rows = [row for row in study.rows if row.target == target]

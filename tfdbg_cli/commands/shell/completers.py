@@ -15,7 +15,7 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.source.index import user_files
 from tfdbg_cli.commands.tensors.feeds import feed_parts
 from tfdbg_cli.commands.tensors.program_names import own_candidates
-from tfdbg_cli.commands.units import bytes_text
+from tfdbg_cli.commands.units import bytes_text, counted
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.elements import node_name_of
 
@@ -153,7 +153,7 @@ def dtypes(context: Context, typed: str) -> Iterable[Candidate]:
 
 def _counted(counts: Mapping[str, int], typed: str, word: str) -> list[Candidate]:
     return [
-        Candidate(_as_pattern(name), f"{count} {word}{'s' if count > 1 else ''}")
+        Candidate(_as_pattern(name), counted(count, word))
         for name, count in sorted(counts.items())
         if name and name.startswith(typed)
     ]
