@@ -470,10 +470,7 @@ def _mark(dump: Dump, datum: Datum) -> object:
     shape = known_shape(datum)
     if shape is None or math.prod(shape) < _LEAST_ELEMENTS:
         return None
-    try:
-        found = dump.digest(datum) or digest_in(dump, datum)
-    except (DumpError, OSError):
-        return None
+    found = digest_in(dump, datum)
     if found is None or not found.least < found.most:
         return None
     return shape, datum.dtype, found.hash
