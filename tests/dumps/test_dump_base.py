@@ -119,22 +119,6 @@ def test_what_an_inconvertible_value_says_is_kept(tmp_path):
         day.get_tensor()
 
 
-@pytest.mark.parametrize(
-    ("limit", "text"), [(96, "96 bytes"), (1024, "1.0 KB"), (3 << 19, "1.5 MB"), (0, "0 bytes")]
-)
-def test_the_limit_of_a_dump_is_told_in_words(limit, text, tmp_path):
-    writer = RunFolderWriter(tmp_path / "run", limit=limit)
-    values = np.zeros(limit // 8, np.float64), np.zeros(1, np.int8)
-    stored = [writer.add(MemoryDump().add(f"n{at}", 0, each)) for at, each in enumerate(values)]
-    writer.finish(None)
-    found = RunFolderDump(tmp_path / "run")
-    assert stored == [True, False]
-    beyond = f"they are beyond the limit of {text} for this dump."
-    assert found.warnings == [f"The values of 1 tensors are not stored: {beyond}"]
-    with pytest.raises(DumpError, match=f"beyond the limit of {text}"):
-        found.data()[1].get_tensor()
-
-
 def test_tensors_of_several_devices_or_debug_ops_are_numbered_over_all():
     for field, values in (("device_name", ["cpu", "gpu"]), ("debug_op", ["A", "B"])):
         dump = MemoryDump()

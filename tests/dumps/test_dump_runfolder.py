@@ -153,19 +153,6 @@ def test_text_stays_text(tmp_path):
     assert second.get_tensor().tolist() == [[b"x"]]
 
 
-def test_a_limit_leaves_values_out_and_says_so(tmp_path):
-    dump = MemoryDump()
-    for number in range(4):
-        dump.add(f"n{number}", 0, np.full(100, np.inf, np.float32), timestamp=number)
-    write_run_folder(dump, tmp_path / "run", limit=1000)
-    found = RunFolderDump(tmp_path / "run")
-    assert [datum.health for datum in found.data()] == [(0, 0, 100)] * 4
-    assert found.data()[1].get_tensor().shape == (100,)
-    with pytest.raises(DumpError, match="beyond the limit of 1000 bytes"):
-        found.data()[2].get_tensor()
-    assert any("2 tensors are not stored" in line for line in found.warnings)
-
-
 def test_what_cannot_be_stored_is_named(tmp_path):
     def gone():
         raise DumpError("It is gone.")

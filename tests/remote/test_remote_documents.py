@@ -55,7 +55,8 @@ class Table(LazyDocument):
     """Twenty thousand lines, which notes those that were made."""
 
     def __init__(self) -> None:
-        super().__init__(COUNT, self._row, "a table", [MenuItem("more", "lt", False)], "error", 7)
+        super().__init__(COUNT, self._row, "a table", [MenuItem("more", "lt", False)])
+        self.title_role, self.initial_line = "error", 7
         self.initial_search, self.steps = "7", "prime row"
         self.initial_element = (3, 0)
         self.is_data, self.kind = True, "source"

@@ -126,13 +126,6 @@ def test_special_arrays(values, expected):
     assert TensorView(values).text == (expected or numpy_text(values, 80))
 
 
-def test_dtype_name_replaces_the_dtype():
-    assert TensorView(np.ones(1, np.float32), dtype_name="bfloat16").text == (
-        "array([1.], dtype=bfloat16)"
-    )
-    assert TensorView(np.ones(1, np.float32), dtype_name="float64").text == "array([1.])"
-
-
 def test_long_strings_are_cut_unless_alone():
     long = b"x" * 5000
     cells = TensorView(np.array([long, b"y"], object), 400).lines(0, 1)[0].text

@@ -125,6 +125,16 @@ def test_how_it_stands_off_and_on(shell: Shell) -> None:
     assert "run-end" in shell.run("session.run(y, {x: [0, 1]})")
 
 
+def test_a_session_that_is_traced_stays_debugged(shell: Shell) -> None:
+    shell.run(
+        "import tfdbg_cli\nwith tfdbg_cli.trace(session).every() as t:\n    t['y'].value += 5"
+    )
+    assert shell.ok
+    shell.run("%tfdbg run")
+    assert "run-end: run #1" in shell.run("made = session.run(y, {x: [1, 1]})")
+    assert shell.run("print(made.tolist())") == "[5.0, 5.0]\n"
+
+
 def test_loading_it_again_begins_anew(shell: Shell) -> None:
     shell.run("%tfdbg off")
     assert re.search(r"tfdbg is on \(.*numpy", shell.run("%reload_ext tfdbg_cli\n%tfdbg"))

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand
 from tfdbg_cli.commands.reply import (
     Candidate,
     Choice,
@@ -20,7 +21,7 @@ from tfdbg_cli.commands.reply import (
     UiRequest,
 )
 from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.commands.table import LazyTable, aligned
+from tfdbg_cli.commands.table import LazyTable
 from tfdbg_cli.common.documents import (
     Document,
     LazyDocument,
@@ -142,7 +143,8 @@ class SmallService:
 
     def do_at(self, text: str, rest: str) -> Reply:
         """lines that open at a later one"""
-        document = LazyDocument(100, lambda i: line(f"row {i}"), initial_line=int(rest))
+        document = LazyDocument(100, lambda i: line(f"row {i}"))
+        document.initial_line = int(rest)
         return Reply(text, document)
 
     def do_wide(self, text: str, rest: str) -> Reply:
@@ -163,11 +165,12 @@ class SmallService:
     def do_list(self, text: str, rest: str) -> Reply:
         """rows with links"""
 
-        def row(number: int) -> Line:
+        def cells(number: int) -> dict[str, list[Span]]:
             name = f"node_{number}:0"
-            return aligned([[Span(name, "link", Link(f"pt {name}"))]], (20,))
+            return {"Node": [Span(name, "link", Link(f"pt {name}"))]}
 
-        return Reply(text, LazyTable(aligned([[Span("Node", "heading")]], (20,)), 40, row))
+        written = ListCommand("list", shown=(ColumnChoice("Node"),), flag="")
+        return Reply(text, LazyTable(40, written, {"Node": ("Node", 20)}, cells))
 
     def do_preview(self, text: str, rest: str) -> Reply:
         """what a pane shows; of one row it takes long"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -178,7 +179,7 @@ class ListCommand:
         unsorted: the column whose order needs no option.
         sorts: the columns that it can be sorted by.
         filters: column -> the flag that takes a regular expression for it.
-        flag: the option of the columns.
+        flag: the option of the columns; empty: nothing is done to them.
         turned: the option of the descending order.
     """
 
@@ -194,6 +195,36 @@ class ListCommand:
     filters: Mapping[str, str] = field(default_factory=dict)
     flag: str = "-o"
     turned: str = "-r"
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        options: Mapping[str, str],
+        order: argparse.Namespace,
+        columns: Iterable[str],
+        unsorted: str,
+        **more: Any,
+    ) -> ListCommand:
+        """A list with the options of `order_arguments`.
+
+        Args:
+            name, options, unsorted: as the attributes.
+            order: what was asked for.
+            columns: those that there are.
+            more: other attributes.
+        """
+        return cls(
+            name,
+            options,
+            shown=chosen_columns(order.columns, [*columns]),
+            chosen=order.columns,
+            sort_by=order.sort_by,
+            reverse=order.reverse,
+            unsorted=unsorted,
+            flag="--columns",
+            **more,
+        )
 
     @property
     def again(self) -> str:

@@ -9,6 +9,7 @@ from tfdbg_cli.commands.graph.node_info import find_node
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.spans import op_span
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.tensors.program_names import resolve_program_name
@@ -36,7 +37,7 @@ def _here(context: Context, arguments: argparse.Namespace) -> Result:
     data = dump.by_node(node.name) if slot is None else dump.by_tensor(name)
     if number is not None:
         data = data[number : number + 1]
-    lines = [line((f"[{node.op_type}] ", "op_type"), (node.name, "bold"))]
+    lines = [line(op_span(node), (node.name, "bold"))]
     lines += [line("  ", health.name(datum), "  ", *health.words(datum)) for datum in data[-5:]]
     frame = own_frame(node.frames or ())
     if frame is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand
@@ -21,10 +21,11 @@ __all__ = [
     "TableRow",
     "WaitingTable",
     "aligned",
-    "aligned_as",
     "fitted",
-    "frozen_width",
 ]
+
+# What comes last may be as long as it is, unless it has to stay in sight.
+_LONGEST_FROZEN = 40
 
 # Rows around the cursor whose cells tell how wide a column is to be.
 _NEAR = 100
@@ -108,29 +109,44 @@ def aligned_as(
     return aligned(fit, widths, gap)
 
 
-def frozen_width(shown: Sequence[ColumnChoice], widths: Sequence[int], gap: int = 2) -> int:
-    """The characters that the columns take that stay in sight, and the gap behind them."""
-    taken = [abs(w) + gap for each, w in zip(shown, widths, strict=True) if each.is_frozen]
-    return sum(taken)
-
-
 class TableDocument(Document):
     """The heads of the columns, then the rows.
 
     Args:
         count: of the rows.
-        written: the list as a command line, for what can be done to it.
-        frozen: the characters at the left that stay in sight.
+        written: the list as a command line: which columns it has, and what can be done to it.
+        columns: of each column its head, and how wide it usually is; the sign of the order that
+            the head may get has room in any case. A negative width is that of numbers, which
+            stand at the right; 0: the last column, which is as wide as it is.
+        gap: blanks between two columns.
     """
 
-    def __init__(self, count: int, written: ListCommand | None = None, frozen: int = 0) -> None:
-        self._count = count
-        self._written = written
-        self._frozen = frozen
+    def __init__(
+        self, count: int, written: ListCommand, columns: Mapping[str, tuple[str, int]], gap: int = 2
+    ) -> None:
+        self._count, self._written, self._gap = count, written, gap
+        self._heads = [columns[each.name][0] for each in written.shown]
+        self._widths = [self._room(each, *columns[each.name]) for each in written.shown]
+        frozen = zip(written.shown, self._widths, strict=True)
+        self._frozen = sum(abs(width) + gap for each, width in frozen if each.is_frozen)
 
-    @abstractmethod
-    def head_line(self) -> Line:
+    def _room(self, shown: ColumnChoice, head: str, usual: int) -> int:
+        room = max(abs(usual), len(head + self._written.arrow(shown.name)))
+        width = shown.width or (room if usual else _LONGEST_FROZEN * shown.is_frozen)
+        return -width if usual < 0 else width
+
+    def _aligned(self, cells: Iterable[Sequence[Span]]) -> TableRow:
+        """Cells of the shown columns as a row."""
+        return aligned_as(self._written.shown, cells, self._widths, self._gap)
+
+    def row(self, cells: Mapping[str, Sequence[Span]]) -> TableRow:
+        """Cells as a row; those of other columns are left out."""
+        return self._aligned(cells.get(each.name, ()) for each in self._written.shown)
+
+    def head_line(self) -> TableRow:
         """The heads of the columns, as wide as the rows that were made last want them."""
+        heads = zip(self._written.shown, self._heads, strict=True)
+        return self._aligned(self._written.head(each.name, head) for each, head in heads)
 
     @abstractmethod
     def rows(self, start: int, stop: int) -> list[Line]:
@@ -153,12 +169,11 @@ class TableDocument(Document):
     def fields(self, number: int) -> list[Field]:
         """The cells of a row, by the names of the columns."""
         made = self.lines(number, number + 1)
-        head = self.head_line()
-        if not made or not isinstance(made[0], TableRow) or not isinstance(head, TableRow):
+        if not made or not isinstance(made[0], TableRow):
             return []
-        heads = [head.text[start:stop].rstrip("↑↓") for start, stop in head.places]
-        names = [each.name for each in self._written.shown] if self._written else heads
-        return [Field(*place, *of) for place, *of in zip(made[0].places, names, heads, strict=True)]
+        names = (each.name for each in self._written.shown)
+        columns = zip(made[0].places, names, self._heads, strict=True)
+        return [Field(*place, *of) for place, *of in columns]
 
     def table_command(self, number: int, column: str, verb: str) -> str:
         """The command line of the same list, in another order or with other columns."""
@@ -167,7 +182,7 @@ class TableDocument(Document):
             return _ALWAYS[verb]
         if verb == "select":
             return self._selecting(number)
-        if written is None or verb not in VERBS:
+        if not written.flag or verb not in VERBS:
             return super().table_command(number, column, verb)
         if verb in {"sort", "sort-down"}:
             return written.sorted(column, verb == "sort-down")
@@ -185,7 +200,6 @@ class TableDocument(Document):
 
     def _filtering(self, number: int, column: str) -> str:
         """The rows with the same cell."""
-        assert self._written is not None
         return self._written.filtered(column, self._cell(number, column))
 
     def _selecting(self, number: int) -> str:
@@ -223,28 +237,20 @@ class WaitingTable(TableDocument):
     """A table whose rows show what is known, while a thread finds out the rest.
 
     Args:
-        count: of the rows.
-        written: the list as a command line.
-        widths: of the columns; they may grow.
+        count, written, columns, gap: as `TableDocument` takes them.
         background: the thread.
-        gap: blanks between two columns.
     """
-
-    _written: ListCommand
 
     def __init__(
         self,
         count: int,
         written: ListCommand,
-        widths: list[int],
+        columns: Mapping[str, tuple[str, int]],
         background: Background[Any],
         gap: int = 1,
     ) -> None:
-        super().__init__(count, written, frozen_width(written.shown, widths, gap))
-        self._widths, self._background, self._gap = widths, background, gap
-
-    def _aligned(self, cells: Iterable[Sequence[Span]]) -> Line:
-        return aligned_as(self._written.shown, cells, self._widths, self._gap)
+        super().__init__(count, written, columns, gap)
+        self._background = background
 
     @property
     def pending(self) -> bool:
@@ -285,23 +291,18 @@ class RowsDocument(LazyDocument):
 
 
 class LazyTable(TableDocument):
-    """A table whose rows come from a function of their number."""
+    """A table whose rows are made of cells that are asked for by the number of the row."""
 
     def __init__(
         self,
-        heads: Line,
         count: int,
-        make: Callable[[int], Line],
-        written: ListCommand | None = None,
-        frozen: int = 0,
+        written: ListCommand,
+        columns: Mapping[str, tuple[str, int]],
+        cells: Callable[[int], Mapping[str, Sequence[Span]]],
+        gap: int = 2,
     ) -> None:
-        super().__init__(count, written, frozen)
-        self._heads = heads
-        self._make = make
-
-    def head_line(self) -> Line:
-        """As they were given."""
-        return self._heads
+        super().__init__(count, written, columns, gap)
+        self._cells = cells
 
     def rows(self, start: int, stop: int) -> list[Line]:
-        return [self._make(number) for number in range(start, stop)]
+        return [self.row(self._cells(number)) for number in range(start, stop)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "bytes_text",
+    "counted",
     "describe_run",
     "device_text",
     "execution_word",
@@ -37,7 +38,8 @@ def has_debug_ops(info: RunInfo | None) -> bool:
     return traits is not None and traits.has_debug_ops
 
 
-def _plural(count: int, word: str, many: str | None = None) -> str:
+def counted(count: int, word: str, many: str | None = None) -> str:
+    """``1 run``, ``2 runs``."""
     return f"{count} {word if count == 1 else many or word + 's'}"
 
 
@@ -50,10 +52,10 @@ def describe_run(info: RunInfo) -> str:
     if info.unit == "program" and not info.fetches:
         return head.removesuffix(": ") or info.kind
     fetch, feed = ("fetch", "feed") if has_debug_ops(info) else ("output", "input")
-    fetches = _plural(len(info.fetches), fetch, "fetches" if fetch == "fetch" else None)
+    fetches = counted(len(info.fetches), fetch, "fetches" if fetch == "fetch" else None)
     if len(info.fetches) == 1:
         fetches += f" ({info.fetches[0]})"
-    feeds = _plural(len(info.feeds), feed)
+    feeds = counted(len(info.feeds), feed)
     if len(info.feeds) == 1:
         feeds += f" ({next(iter(info.feeds))})"
     return f"{head}{fetches}; {feeds}"

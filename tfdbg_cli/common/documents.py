@@ -333,15 +333,9 @@ class LazyDocument(Document):
         make: Callable[[int], Line],
         title: str = "",
         menu: Iterable[MenuItem] = (),
-        title_role: str = "",
-        initial_line: int = 0,
     ) -> None:
-        self._count = count
-        self._make = make
-        self.title = title
-        self.title_role = title_role
-        self.menu = tuple(menu)
-        self.initial_line = initial_line
+        self._count, self._make = count, make
+        self.title, self.menu = title, tuple(menu)
 
     @property
     def line_count(self) -> int:
@@ -359,13 +353,9 @@ class ChainDocument(Document):
         parts: Iterable[Document],
         title: str = "",
         menu: Iterable[MenuItem] = (),
-        title_role: str = "",
         initial_line: int = 0,
     ) -> None:
-        self.title = title
-        self.title_role = title_role
-        self.menu = tuple(menu)
-        self.initial_line = initial_line
+        self.title, self.menu, self.initial_line = title, tuple(menu), initial_line
         self._chain(list(parts))
 
     def _chain(self, parts: list[Document]) -> None:

@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import np
@@ -180,6 +180,11 @@ def _family(datum: Datum) -> str:
     return "float" if epsilon(dtype) else dtype.rstrip("0123456789").removeprefix("u")
 
 
+def _are_alike(datum: Datum, other: Datum) -> bool:
+    """Whether both have as many of the same."""
+    return known_shape(datum) == known_shape(other) and _family(datum) == _family(other)
+
+
 def _are_unlike(datum: Datum, other: Datum) -> bool:
     """Whether one has numbers where the other has their codes."""
     families = {_family(datum), _family(other)}
@@ -197,49 +202,24 @@ def align(first: Dump, second: Dump, renamed: Renamed = ()) -> list[Pair]:
     """
     one, other = _Side(first), _Side(second)
     across = across_engines(first, second)
-    if across is not None:
-        one.sort, other.sort = across.sorts
     # Each rank's tensors with its own, but one rank with another, too.
     one.by_device = other.by_device = one.devices == other.devices
-    taken: dict[int, tuple[Datum, str]] = {}
-    left = {other.key(datum): datum for datum in other.data}
-    calls = {}
-    if across is None:
-        calls = renumbered(*(one.made(), other.made(), (one.nodes, other.nodes)), one.roles.weights)
-    if across is None:
-        _match_labels(one, other, taken, left)
-    for datum in one.data:
-        if id(datum) in taken:
-            continue
-        name, how = _renamed(datum.node_name, renamed)
-        if how == NAME and name in calls:
-            name, how = calls[name], CALL
-            if not name:
-                continue
-        key = one.key(datum, name)
-        # Names that frameworks give by counting are another op's in another engine.
-        if across is not None and key in left and known_shape(left[key]) != known_shape(datum):
-            continue
-        if key in left and _are_unlike(datum, left[key]):
-            continue
-        found = left.pop(key, None)
-        if found is not None:
-            taken[id(datum)] = found, how
-    more: list[Pair] = []
-    if across is None and left and len(taken) < len(one.data):
-        _match_fed(one, other, taken, left)
-        _match_equals(one, other, taken, left)
-        _match_read(one, other, taken, left)
-    if across is None:
-        _match_outputs(one, other, taken, left)
-        more = [*_written(one, other, taken, left), *_dequantized(one, other, taken, left)]
+    matching = _Matching(one, other)
     if across is not None:
-        _match_by_value(across, one, other, taken, left)
-    if left and len(taken) < len(one.data):
-        _match_by_neighbours(one, other, taken, left)
-    if left and len(taken) < len(one.data):
-        _match_by_order(one, other, taken, left)
-    return _in_order(one, other, taken, {id(datum) for datum in left.values()}, more)
+        one.sort, other.sort = across.sorts
+        matching.by_names(renamed, is_across=True)
+        matching.by_value(across)
+    else:
+        calls = renumbered(*(one.made(), other.made(), (one.nodes, other.nodes)), one.roles.weights)
+        matching.by_labels()
+        matching.by_names(renamed, calls)
+        matching.by_what_is_given()
+        matching.by_outputs()
+        matching.by_variables()
+        matching.dequantized()
+    matching.by_neighbours()
+    matching.by_order()
+    return matching.pairs()
 
 
 def _renamed(name: str, renamed: Renamed) -> tuple[str, str]:
@@ -250,102 +230,239 @@ def _renamed(name: str, renamed: Renamed) -> tuple[str, str]:
     return name, NAME
 
 
-_Taken = dict[int, tuple[Datum, str]]
-_Left = dict[tuple[str, int, str, int, str], Datum]
+class _Matching:
+    """What is known by now of which tensor is which.
 
-
-def _match_labels(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
-    """Match what a model itself calls the same, where nodes have other names, or other meanings.
-
-    Where an op was fused into the one before it, that node gives what the op gave.
+    Args:
+        one, other: the runs.
     """
-    labels, others = one.labels(), other.labels()
-    for label in labels.keys() & others.keys():
-        datum, found = labels[label], others[label]
-        is_moved = datum.node_name != found.node_name
-        if (
-            is_moved
-            and known_shape(datum) == known_shape(found)
-            and _family(datum) == _family(found)
-        ):
-            taken[id(datum)] = left.pop(other.key(found)), NAME
+
+    def __init__(self, one: _Side, other: _Side) -> None:
+        self._one, self._other = one, other
+        self._taken: dict[int, tuple[Datum, str]] = {}
+        self._left = {other.key(datum): datum for datum in other.data}
+        # Of tensors that have another counterpart already.
+        self._more: dict[int, list[Pair]] = defaultdict(list)
+
+    def _take(self, datum: Datum, found: Datum, how: str) -> None:
+        """They are the same."""
+        self._left.pop(self._other.key(found), None)
+        self._taken[id(datum)] = found, how
+
+    def _give_back(self, datum: Datum) -> None:
+        """A tensor isn't what it was taken for."""
+        found, _ = self._taken.pop(id(datum))
+        self._left[self._other.key(found)] = found
+
+    def _counterpart(self, datum: Datum) -> Datum | None:
+        return self._taken.get(id(datum), (None, ""))[0]
+
+    def _add(self, datum: Datum, found: Datum, how: str) -> None:
+        """They are the same as well."""
+        self._left.pop(self._other.key(found), None)
+        self._more[id(datum)].append(Pair(datum, found, how))
+
+    def _is_left(self, found: Datum) -> bool:
+        return self._other.key(found) in self._left
+
+    def _alone(self) -> list[Datum]:
+        """The tensors of the first run that have no counterpart; none where the other has none."""
+        return [each for each in self._one.data if id(each) not in self._taken and self._left]
+
+    def _back(self) -> dict[int, Datum]:
+        """Of which tensor of the first run one of the other is the counterpart."""
+        pairs = ((self._counterpart(datum), datum) for datum in self._one.data)
+        return {id(found): datum for found, datum in pairs if found is not None}
+
+    def by_labels(self) -> None:
+        """Match what a model itself calls the same, where nodes have other names, or meanings.
+
+        Where an op was fused into the one before it, that node gives what the op gave.
+        """
+        labels, others = self._one.labels(), self._other.labels()
+        for label in labels.keys() & others.keys():
+            datum, found = labels[label], others[label]
+            if datum.node_name != found.node_name and _are_alike(datum, found):
+                self._take(datum, found, NAME)
+
+    def by_names(
+        self,
+        renamed: Renamed,
+        calls: Mapping[str, str] | None = None,
+        *,
+        is_across: bool = False,
+    ) -> None:
+        """Match what has the same name.
+
+        Args:
+            renamed: as `align` takes it.
+            calls: names that were given by counting, and what they are in the other run; empty:
+                nothing.
+            is_across: another engine has made the other run.
+        """
+        for datum in self._alone():
+            name, how = _renamed(datum.node_name, renamed)
+            if how == NAME and calls and name in calls:
+                name, how = calls[name], CALL
+            found = self._left.get(self._one.key(datum, name)) if name else None
+            if found is None or _are_unlike(datum, found):
+                continue
+            # Names that frameworks give by counting are another op's in another engine.
+            if not is_across or known_shape(found) == known_shape(datum):
+                self._take(datum, found, how)
+
+    def by_what_is_given(self) -> None:
+        """Match parameters and batches of other names."""
+        one, other = self._one, self._other
+        # What a run is given, the other may have computed itself, and was given then.
+        for datum in self._alone():
+            if one.is_batch(datum):
+                found = other.fed(datum, filter(self._is_left, other.data))
+                if found is not None:
+                    self._take(datum, found, FED)
+        for given in [*self._left.values()] if self._alone() else ():
+            if other.is_batch(given):
+                made = one.fed(given, self._alone())
+                if made is not None:
+                    self._take(made, given, FED)
+        # Those that are equal bit for bit.
+        waiting: dict[object, list[Datum]] = defaultdict(list)
+        for given in self._left.values() if self._alone() else ():
+            if not other.inputs(given) and (mark := _mark(other.dump, given)) is not None:
+                waiting[mark].append(given)
+        for datum in self._alone() if waiting else ():
+            equals = None if one.inputs(datum) else waiting.get(_mark(one.dump, datum))
+            if equals:
+                self._take(datum, equals.pop(0), CONTENT)
+        # Those that the same op reads, whatever their shape.
+        alone = [*filter(one.is_batch, self._alone())]
+        others = [*filter(other.is_batch, self._left.values())] if alone else []
+        read_there = {reader: given for given in others for reader in other.readers(given)}
+        for datum in alone if others else ():
+            readers = (each for each in one.readers(datum) if each in read_there)
+            found = next((read_there[each] for each in readers), None)
+            if found is not None and self._is_left(found) and _family(datum) == _family(found):
+                self._take(datum, found, FED)
+
+    def by_outputs(self) -> None:
+        """Match what both runs give the program, by what the program calls it."""
+        one, other = self._one.dump, self._other.dump
+        infos = one.run_info(), other.run_info()
+        outputs, others = (info.outputs if info is not None else {} for info in infos)
+        back = self._back()
+        for label, name in outputs.items():
+            mine, there = one.by_tensor(name), other.by_tensor(others.get(label, ""))
+            if not mine or not there or mine[-1].is_view or there[-1].is_view:
+                continue
+            datum, found = mine[-1], there[-1]
+            last = self._counterpart(datum)
+            if last is found or _are_unlike(datum, found):
+                continue
+            if known_shape(datum) != known_shape(found):
+                continue
+            # Names that were given by counting say less than what the program calls its results.
+            if last is not None:
+                self._give_back(datum)
+            if id(found) in back:
+                self._taken.pop(id(back[id(found)]), None)
+            self._take(datum, found, OUTPUT)
+
+    def by_variables(self) -> None:
+        """Match what both runs write to a variable by the same op."""
+        others = self._other.written()
+        for place, datum in self._one.written().items():
+            found, last = others.get(place), self._counterpart(datum)
+            if found is None or last is found or not _are_alike(datum, found):
+                continue
+            if last is not None:
+                self._add(datum, found, WRITTEN)
+            elif self._is_left(found):
+                self._take(datum, found, WRITTEN)
+
+    def dequantized(self) -> None:
+        """Match what is computed of codes with the numbers that the codes stand for."""
+        labels, others = self._one.labels(), self._other.labels()
+        back = self._back()
+        for label, found in others.items():
+            datum = _stands_for(label, labels, found)
+            if datum is not None and id(found) not in back:
+                is_taken = id(datum) in self._taken
+                (self._add if is_taken else self._take)(datum, found, DEQUANTIZED)
+        for label, datum in labels.items():
+            number = _stands_for(label, others, datum)
+            if number is not None and id(datum) not in self._taken:
+                self._take(datum, number, DEQUANTIZED)
+
+    def by_value(self, across: AcrossEngines) -> None:
+        """Match what another engine has computed by other ops, under other names."""
+        alone = [datum for datum in self._one.data if id(datum) not in self._taken]
+        for datum, match in across.near(alone, [*self._left.values()]):
+            self._take(datum, match, VALUE)
+        for datum in self._one.data:  # a batch norm's weights become a convolution's, say
+            found = self._counterpart(datum)
+            if found is not None and across.is_rewritten(datum, found):
+                self._give_back(datum)
+
+    def by_neighbours(self) -> None:
+        """Match what was computed from the same by the same kind of op, in the order of time."""
+        one, other, alone = self._one, self._other, self._alone()
+        if not alone:
+            return
+        pairs = ((datum, self._counterpart(datum)) for datum in one.data)
+        nodes = {datum.node_name: found.node_name for datum, found in pairs if found is not None}
+        waiting: dict[tuple[object, ...], list[Datum]] = defaultdict(list)
+        for datum in self._left.values():
+            waiting[(other.kind(datum), *other.inputs(datum))].append(datum)
+        for datum in alone:
+            inputs = one.inputs(datum)
+            if not inputs or not all(name in nodes for name in inputs):
+                continue
+            candidates = waiting.get((one.kind(datum), *(nodes[name] for name in inputs)))
+            if candidates:
+                found = candidates.pop(0)
+                self._take(datum, found, NEIGHBOURS)
+                nodes[datum.node_name] = found.node_name
+
+    def by_order(self) -> None:
+        """Match the rest by kind, in the order in which both runs have them."""
+        one, other = self._one, self._other
+        # Numbers in the code stand wherever they do, and so do the scales of codes.
+        rest = [each for each in self._alone() if not one.is_lone(each)]
+        others = [each for each in filter(self._is_left, other.data) if not other.is_lone(each)]
+        matcher = difflib.SequenceMatcher(
+            None, list(map(one.kind, rest)), list(map(other.kind, others)), autojunk=False
+        )
+        for block in matcher.get_matching_blocks():
+            for offset in range(block.size):
+                self._take(rest[block.a + offset], others[block.b + offset], ORDER)
+
+    def pairs(self) -> list[Pair]:
+        """All, and those that are alone."""
+        behind: dict[int, list[Pair]] = defaultdict(list)
+        alone, last = {id(datum) for datum in self._left.values()}, 0
+        for datum in self._other.data:
+            if id(datum) in alone:
+                behind[last].append(Pair(None, datum))
+            else:
+                last = id(datum)
+        made = behind[0]
+        for datum in self._one.data:
+            found = self._taken.get(id(datum))
+            if found is None:
+                made.append(Pair(datum, None))
+                continue
+            made.append(Pair(datum, *found))
+            for pair in self._more[id(datum)]:
+                made += [pair, *behind.pop(id(pair.second), ())]
+            made += behind.pop(id(found[0]), ())
+        return made
 
 
-def _dequantized(one: _Side, other: _Side, taken: _Taken, left: _Left) -> Iterator[Pair]:
-    """Match what is computed of codes with the numbers that the codes stand for.
-
-    Yields:
-        Pairs of a tensor that has a counterpart already.
-    """
-    labels, others = one.labels(), other.labels()
-    back = {id(found): datum for datum in one.data for found, _ in _one(taken.get(id(datum)))}
-    for label, found in others.items():
-        datum = labels.get(_DEQUANTIZED.sub("", label))
-        if (
-            datum is None
-            or not _DEQUANTIZED.search(label)
-            or known_shape(datum) != known_shape(found)
-        ):
-            continue
-        if id(found) not in back and id(datum) not in taken:
-            taken[id(datum)] = left.pop(other.key(found)), DEQUANTIZED
-        elif id(found) not in back:
-            left.pop(other.key(found))
-            yield Pair(datum, found, DEQUANTIZED)
-    for label, datum in labels.items():
-        other_found = others.get(_DEQUANTIZED.sub("", label))
-        if other_found is None or not _DEQUANTIZED.search(label) or id(datum) in taken:
-            continue
-        if known_shape(datum) != known_shape(other_found):
-            continue
-        if other.key(other_found) in left:
-            taken[id(datum)] = left.pop(other.key(other_found)), DEQUANTIZED
-        else:
-            taken[id(datum)] = other_found, DEQUANTIZED
-
-
-def _one(found: tuple[Datum, str] | None) -> Sequence[tuple[Datum, str]]:
-    return () if found is None else (found,)
-
-
-def _match_fed(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
-    """Match what a run is given with what the other run has computed itself, and was given then."""
-    for datum in one.data:
-        if id(datum) not in taken and one.is_batch(datum):
-            found = other.fed(datum, (each for each in other.data if other.key(each) in left))
-            if found is not None:
-                taken[id(datum)] = left.pop(other.key(found)), FED
-    for given in [*left.values()]:
-        if other.is_batch(given):
-            made = one.fed(given, (each for each in one.data if id(each) not in taken))
-            if made is not None:
-                taken[id(made)] = left.pop(other.key(given)), FED
-
-
-def _match_equals(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
-    """Match parameters and batches of other names that are equal bit for bit."""
-    waiting: dict[object, list[Datum]] = defaultdict(list)
-    for found in left.values():
-        if not other.inputs(found) and (mark := _mark(other.dump, found)) is not None:
-            waiting[mark].append(found)
-    for datum in one.data if waiting else ():
-        if id(datum) in taken or one.inputs(datum):
-            continue
-        equals = waiting.get(_mark(one.dump, datum))
-        if equals:
-            found = equals.pop(0)
-            taken[id(datum)] = left.pop(other.key(found)), CONTENT
-
-
-def _match_read(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
-    """Match batches of other names that the same op reads, whatever their shape."""
-    alone = [datum for datum in one.data if id(datum) not in taken and one.is_batch(datum)]
-    others = [given for given in left.values() if other.is_batch(given)] if alone else []
-    read_there = {reader: given for given in others for reader in other.readers(given)}
-    for datum in alone if others else ():
-        found = next((read_there[each] for each in one.readers(datum) if each in read_there), None)
-        if found is not None and other.key(found) in left and _family(datum) == _family(found):
-            taken[id(datum)] = left.pop(other.key(found)), FED
+def _stands_for(label: str, labels: Mapping[str, Datum], codes: Datum) -> Datum | None:
+    """The numbers that what is computed of codes, by its label, stands for in the other run."""
+    datum = labels.get(_DEQUANTIZED.sub("", label)) if _DEQUANTIZED.search(label) else None
+    is_it = datum is not None and known_shape(datum) == known_shape(codes)
+    return datum if is_it else None
 
 
 def _mark(dump: Dump, datum: Datum) -> object:
@@ -353,142 +470,10 @@ def _mark(dump: Dump, datum: Datum) -> object:
     shape = known_shape(datum)
     if shape is None or math.prod(shape) < _LEAST_ELEMENTS:
         return None
-    try:
-        found = dump.digest(datum) or digest_in(dump, datum)
-    except (DumpError, OSError):
-        return None
+    found = digest_in(dump, datum)
     if found is None or not found.least < found.most:
         return None
     return shape, datum.dtype, found.hash
-
-
-def _match_outputs(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
-    """Match what both runs give the program, by what the program calls it."""
-    infos = one.dump.run_info(), other.dump.run_info()
-    outputs, others = (info.outputs if info is not None else {} for info in infos)
-    back = {id(found): datum for datum in one.data for found, _ in _one(taken.get(id(datum)))}
-    for label, name in outputs.items():
-        mine, there = one.dump.by_tensor(name), other.dump.by_tensor(others.get(label, ""))
-        if not mine or not there or mine[-1].is_view or there[-1].is_view:
-            continue
-        datum, found = mine[-1], there[-1]
-        last = taken.get(id(datum))
-        if (last is not None and last[0] is found) or _are_unlike(datum, found):
-            continue
-        if known_shape(datum) != known_shape(found):
-            continue
-        # Names that were given by counting say less than what the program calls its results.
-        if last is not None:
-            left[other.key(last[0])] = taken.pop(id(datum))[0]
-        if id(found) in back:
-            taken.pop(id(back[id(found)]), None)
-        left.pop(other.key(found), None)
-        taken[id(datum)] = found, OUTPUT
-
-
-def _written(one: _Side, other: _Side, taken: _Taken, left: _Left) -> Iterator[Pair]:
-    """Match what both runs write to a variable by the same op.
-
-    Yields:
-        Pairs of which one tensor has another counterpart already.
-    """
-    others = other.written()
-    for place, datum in one.written().items():
-        found = others.get(place)
-        if (
-            found is None
-            or known_shape(datum) != known_shape(found)
-            or _family(datum) != _family(found)
-        ):
-            continue
-        last = taken.get(id(datum))
-        if last is None and other.key(found) in left:
-            taken[id(datum)] = left.pop(other.key(found)), WRITTEN
-        elif last is not None and last[0] is not found:
-            left.pop(other.key(found), None)
-            yield Pair(datum, found, WRITTEN)
-
-
-def _match_by_value(
-    across: AcrossEngines, one: _Side, other: _Side, taken: _Taken, left: _Left
-) -> None:
-    """Match what another engine has computed by other ops, under other names."""
-    alone = [datum for datum in one.data if id(datum) not in taken]
-    for datum, match in across.near(alone, [*left.values()]):
-        taken[id(datum)] = left.pop(other.key(match)), VALUE
-    for datum in one.data:  # a batch norm's weights become a convolution's, say
-        found = taken.get(id(datum))
-        if found is not None and across.is_rewritten(datum, found[0]):
-            left[other.key(found[0])] = taken.pop(id(datum))[0]
-
-
-def _match_by_neighbours(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
-    """Match what was computed from the same by the same kind of op, in the order of time."""
-    nodes = {
-        datum.node_name: found.node_name
-        for datum in one.data
-        if (pair := taken.get(id(datum))) is not None
-        for found in pair[:1]
-    }
-    waiting: dict[tuple[object, ...], list[Datum]] = defaultdict(list)
-    for datum in left.values():
-        waiting[(other.kind(datum), *other.inputs(datum))].append(datum)
-    for datum in one.data:
-        if id(datum) in taken:
-            continue
-        inputs = one.inputs(datum)
-        if not inputs or not all(name in nodes for name in inputs):
-            continue
-        candidates = waiting.get((one.kind(datum), *(nodes[name] for name in inputs)))
-        if not candidates:
-            continue
-        found = candidates.pop(0)
-        taken[id(datum)] = found, NEIGHBOURS
-        nodes[datum.node_name] = found.node_name
-        left.pop(other.key(found), None)
-
-
-def _match_by_order(one: _Side, other: _Side, taken: _Taken, left: _Left) -> None:
-    """Match the rest by kind, in the order in which both runs have them."""
-    rest = [datum for datum in one.data if id(datum) not in taken]
-    others = [datum for datum in other.data if other.key(datum) in left]
-    # Numbers in the code stand wherever they do, and so do the scales of codes.
-    rest = [datum for datum in rest if not one.is_lone(datum)]
-    others = [datum for datum in others if not other.is_lone(datum)]
-    matcher = difflib.SequenceMatcher(
-        None, list(map(one.kind, rest)), list(map(other.kind, others)), autojunk=False
-    )
-    for block in matcher.get_matching_blocks():
-        for offset in range(block.size):
-            found = others[block.b + offset]
-            taken[id(rest[block.a + offset])] = found, ORDER
-            left.pop(other.key(found), None)
-
-
-def _in_order(
-    one: _Side, other: _Side, taken: _Taken, alone: set[int], more: Sequence[Pair] = ()
-) -> list[Pair]:
-    besides: dict[int, list[Pair]] = defaultdict(list)
-    for pair in more:
-        besides[id(pair.first)].append(pair)
-    behind: dict[int, list[Datum]] = defaultdict(list)
-    last = 0
-    for datum in other.data:
-        if id(datum) in alone:
-            behind[last].append(datum)
-        else:
-            last = id(datum)
-    made = [Pair(None, datum) for datum in behind[0]]
-    for datum in one.data:
-        found = taken.get(id(datum))
-        if found is None:
-            made.append(Pair(datum, None))
-            continue
-        made.append(Pair(datum, *found))
-        for pair in besides[id(datum)]:
-            made += [pair, *(Pair(None, each) for each in behind.pop(id(pair.second), ()))]
-        made += [Pair(None, each) for each in behind.pop(id(found[0]), ())]
-    return made
 
 
 def read_map(path: str) -> list[tuple[re.Pattern[str], str]]:

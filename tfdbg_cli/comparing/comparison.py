@@ -416,8 +416,7 @@ class Comparison:
             return Gap(prod(first.shape or ()), True)
         if self.first.is_kept(first) and self.second.is_kept(second):
             return None
-        one = one or digest_in(self.first, first)
-        other = other or digest_in(self.second, second)
+        one, other = digest_in(self.first, first), digest_in(self.second, second)
         return digest_gap(one, other, first, second) if one and other else None
 
     def _is_beyond(self, pair: Pair, found: Gap, bar: Bar, one: Any, other: Any) -> bool:

@@ -6,6 +6,7 @@ import math
 from math import prod
 
 from tfdbg_cli.common.arrays import np
+from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.comparing.gaps import Gap
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.dump import Dump
@@ -16,16 +17,22 @@ __all__ = ["digest_gap", "digest_in"]
 
 
 def digest_in(dump: Dump, datum: Datum) -> Digest | None:
-    """The digest of a tensor whose value is there; ``None``: it is not an array of numbers.
+    """The digest of a tensor, as it was kept, or of its value.
 
-    Raises:
-        DumpError: it can't be read.
+    Returns:
+        ``None``: the value can't be read, or is not an array of numbers.
     """
-    value = dump.value(datum)
-    if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind in "OSUT":
+    try:
+        found = dump.digest(datum)
+        if found is not None:
+            return found
+        value = dump.value(datum)
+        if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind in "OSUT":
+            return None
+        array = np.asarray(value)
+        _, _, raw = storage_of(array, datum.dtype)
+    except (DumpError, OSError):
         return None
-    array = np.asarray(value)
-    _, _, raw = storage_of(array, datum.dtype)
     return digest_of(array, raw_bytes(raw))
 
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.common.node_words import WRITES
 from tfdbg_cli.comparing.alignment import Pair
 from tfdbg_cli.comparing.digests import digest_in
 from tfdbg_cli.comparing.gaps import Gap, epsilon
 from tfdbg_cli.comparing.origins import Side
-from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.run_folder.digests import Digest
 
 __all__ = ["Left"]
@@ -86,12 +84,5 @@ def _sort(pair: Pair) -> object:
 def _digests(sides: Sequence[Side], pair: Pair) -> tuple[Digest, Digest] | None:
     assert pair.first is not None
     assert pair.second is not None
-    one, other = _digest(sides[0], pair.first), _digest(sides[1], pair.second)
+    one, other = digest_in(sides[0].dump, pair.first), digest_in(sides[1].dump, pair.second)
     return (one, other) if one and other else None
-
-
-def _digest(side: Side, datum: Datum) -> Digest | None:
-    try:
-        return side.dump.digest(datum) or digest_in(side.dump, datum)
-    except (DumpError, OSError):
-        return None

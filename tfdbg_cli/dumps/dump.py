@@ -18,7 +18,7 @@ from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.dumps.datum import Datum, InconvertibleTensorProto, number_executions
 from tfdbg_cli.dumps.elements import node_name_of
-from tfdbg_cli.dumps.graph import Graph
+from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.run_info import RunError, RunInfo
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import Sources
@@ -291,9 +291,13 @@ class Dump(ABC):
 
     def op_type(self, node_name: str) -> str:
         """The op type of a node, empty where the dump doesn't say."""
-        graph = self.graph()
-        node = graph.nodes.get(node_name) if graph is not None else None
+        node = self.node(node_name)
         return node.op_type if node is not None else ""
+
+    def node(self, name: str) -> Node | None:
+        """A node of the graph, where the dump has one."""
+        graph = self.graph()
+        return graph.nodes.get(name) if graph is not None else None
 
     def find(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tfdbg_cli.common.errors import message_of
-from tfdbg_cli.common.traits import OpRoles, op_roles
+from tfdbg_cli.common.traits import EngineTraits, OpRoles, op_roles, traits_of
 from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.dumps.sources import own_place
 
@@ -109,6 +109,11 @@ class RunInfo:
 def measured_as(kind: str, whose: str) -> str:
     """What tells runs whose tensors of one name are the same one: ``call of train_step``."""
     return f"{kind} of {whose}" if whose else kind
+
+
+def traits_of_run(info: RunInfo | None) -> EngineTraits | None:
+    """What is known of the engine of a run; ``None``: it isn't known."""
+    return traits_of(info.engine) if info is not None else None
 
 
 def roles_of(info: RunInfo | None) -> OpRoles:

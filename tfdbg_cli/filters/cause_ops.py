@@ -19,6 +19,7 @@ __all__ = [
     "forward_node",
     "is_decomposition",
     "of_gradient",
+    "place_of",
     "written_as",
 ]
 
@@ -168,7 +169,8 @@ def forward_node(graph: Graph, node: Node) -> Node | None:
     return next((each for each in makers if each is not None and each.op_type == wanted), None)
 
 
-def _place(node: Node) -> tuple[str, int] | None:
+def place_of(node: Node) -> tuple[str, int] | None:
+    """File and line of the program; ``None``: they aren't known."""
     frame = own_frame(node.frames or ())
     return (frame.file, frame.line) if frame is not None else None
 
@@ -187,10 +189,10 @@ def _with_same_input(lineage: TensorLineage, graph: Graph, node: Node) -> list[N
     JAX gives the ops of a gradient the frames of the forward op, TensorFlow a phase. Those are told
     whose own gradient may be what went bad: if there are several, nobody knows which it is.
     """
-    place, is_backward = _place(node), _is_backward(node)
+    place, is_backward = place_of(node), _is_backward(node)
 
     def is_inner(each: Node) -> bool:
-        return _is_backward(each) or (place is not None and _place(each) == place)
+        return _is_backward(each) or (place is not None and place_of(each) == place)
 
     found: dict[str, Node] = {}
     waiting, seen = [node], {node.name}
@@ -213,7 +215,7 @@ def _with_same_input(lineage: TensorLineage, graph: Graph, node: Node) -> list[N
                 # An op of the program's own, on the same line, may read the same tensor.
                 if at is node and not is_backward:
                     is_one = is_one and _is_derivative(graph, node, each)
-                if is_one and (_place(each) == place or not is_inner(each)):
+                if is_one and (place_of(each) == place or not is_inner(each)):
                     found[each.name] = each
     return [*found.values()]
 

@@ -18,10 +18,9 @@ from tfdbg_cli.common.node_words import (
     PHASE,
     WRITES,
 )
-from tfdbg_cli.common.traits import traits_of
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.graph import Node, node_name_of
-from tfdbg_cli.dumps.run_info import CALLS
+from tfdbg_cli.dumps.run_info import CALLS, traits_of_run
 from tfdbg_cli.filters.cause_inside import WholeOp, inside
 from tfdbg_cli.filters.cause_ops import of_gradient, written_as
 from tfdbg_cli.filters.cause_patterns import Makers, constant, later_phase, number_of
@@ -159,7 +158,7 @@ def beginning_of(dump: Dump) -> str:
     ``first`` (none was seen); empty: one may have.
     """
     info = dump.run_info()
-    traits = traits_of(info.engine) if info is not None else None
+    traits = traits_of_run(info)
     if traits is not None and traits.only_infers:
         return "model"
     return "first" if info is not None and info.call_count == 1 else ""

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.filters.cause_patterns import later_phase
 
-__all__ = ["ForwardPass"]
+__all__ = ["ForwardPass", "in_order"]
 
 
 class ForwardPass:
@@ -25,7 +25,7 @@ class ForwardPass:
         self.later: set[str] = set()
         self.nodes: list[Node] = []
         self._read: set[str] = set()
-        for node in _sorted(graph.nodes.values()):
+        for node in in_order(graph.nodes.values()):
             sources = {node_name_of(each) for each in node.inputs}
             if later_phase(graph.nodes, node.name) or sources & self.later:
                 self.later.add(node.name)
@@ -48,8 +48,8 @@ class ForwardPass:
         return name in self.later or tensor in self._read or name not in self._readers
 
 
-def _sorted(nodes: Collection[Node]) -> list[Node]:
-    """Each behind what it reads; else in their own order."""
+def in_order(nodes: Collection[Node]) -> list[Node]:
+    """Each behind what it reads; else in their own order. Those of circles are left out."""
     known = {each.name: each for each in nodes}
     waiting = {
         each.name: {name for name in map(node_name_of, each.inputs) if name in known} - {each.name}

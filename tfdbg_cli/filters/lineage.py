@@ -287,8 +287,13 @@ def value_of(datum: Datum) -> Any:
 
 def floats(datum: Datum) -> np.ndarray[Any, Any] | None:
     """The elements of a tensor of floating point numbers; ``None``: it is none, or is gone."""
-    value = value_of(datum)
+    array = array_of(value_of(datum), "float")
+    return widened(array) if array is not None else None
+
+
+def array_of(value: Any, *kinds: str) -> np.ndarray[Any, Any] | None:
+    """A value as an array; ``None``: it is none, or its elements are of none of these kinds."""
     if not isinstance(value, np.ndarray | np.generic):
         return None
     array = np.asarray(value)
-    return widened(array) if dtype_kind(array.dtype) == "float" else None
+    return array if dtype_kind(array.dtype) in kinds else None

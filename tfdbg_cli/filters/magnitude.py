@@ -9,8 +9,8 @@ from typing import Any
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.settings import FIELDS
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.filters.lineage import TensorLineage, value_of
-from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
+from tfdbg_cli.filters.lineage import TensorLineage, array_of, value_of
+from tfdbg_cli.tensors.numeric import blocks, widened
 
 __all__ = [
     "GRADIENT",
@@ -143,16 +143,8 @@ def dead(datum: Datum, tensor: Any, dump: Dump) -> bool:
 
 
 def _is_zero(value: Any) -> bool:
-    array = _numbers(value)
+    array = array_of(value, "float", "complex")
     return array is not None and array.size > 0 and not any(bool(b.any()) for b in blocks(array))
-
-
-def _numbers(value: Any) -> Array | None:
-    """A value if it is an array of floating point or complex numbers."""
-    if not isinstance(value, np.ndarray | np.generic):
-        return None
-    array = np.asarray(value)
-    return array if dtype_kind(array.dtype) in ("float", "complex") else None
 
 
 def _dtype(datum: Datum, tensor: Any) -> str:
@@ -163,7 +155,7 @@ def _dtype(datum: Datum, tensor: Any) -> str:
 
 def finite(value: Any) -> Iterator[Array]:
     """The finite elements in blocks, of complex numbers their absolute values, as wide floats."""
-    array = _numbers(value)
+    array = array_of(value, "float", "complex")
     if array is None:
         return
     for raw in blocks(array):

@@ -15,10 +15,10 @@ from tfdbg_cli.common.node_words import ARGUMENT, MADE_INSIDE, MEANT, output_sha
 from tfdbg_cli.dumps.dump import Datum, Dump, only_nonfinite
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.filters.absorbed import Absorption, Absorptions, compared_on_the_way
-from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, value_of
+from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, array_of, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.filters.outcome import Outcome
-from tfdbg_cli.tensors.numeric import blocks, dtype_kind, widened
+from tfdbg_cli.tensors.numeric import blocks, widened
 from tfdbg_cli.tensors.statistics import Health
 
 __all__ = [
@@ -375,11 +375,9 @@ def _size(datum: Datum) -> int:
 
 def _numbers(datum: Datum) -> Iterator[np.ndarray[Any, Any]]:
     """The elements of a tensor of floating point numbers in blocks; none of any other tensor."""
-    value = value_of(datum)
-    if isinstance(value, np.ndarray | np.generic):
-        array = np.asarray(value)
-        if dtype_kind(array.dtype) == "float":
-            yield from map(widened, blocks(array))
+    array = array_of(value_of(datum), "float")
+    if array is not None:
+        yield from map(widened, blocks(array))
 
 
 def _is_mask(datum: Datum, bad: Health) -> bool:

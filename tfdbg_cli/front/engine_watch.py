@@ -64,8 +64,12 @@ class EngineWatch:
         self.program_started = False
 
     def start(self) -> None:
-        """Watch the imports from now on; frameworks that are imported already count, too."""
+        """As `watch`, for the whole process: what a program asks for is asked of this one."""
         EngineWatch.current = self
+        self.watch()
+
+    def watch(self) -> None:
+        """Watch the imports from now on; frameworks that are imported already count, too."""
         self._hook.install()
         if self._only is None:  # else somebody knows what is to be seen
             self._unseen.start()
@@ -121,6 +125,16 @@ class EngineWatch:
         if last_run is not None and not is_left and os.getpid() == self._process:
             last_run.show(error)
 
+    @property
+    def is_on(self) -> bool:
+        """Whether the engines are on, those that will be imported as well."""
+        return self._is_on
+
+    @property
+    def names(self) -> list[str]:
+        """The engines in use."""
+        return [name for name in self._seen if name in self.debugger.engines]
+
     def turn(self, on: bool) -> None:
         """Take the engines off, so that runs cost nothing, or put them on again."""
         if on == self._is_on:
@@ -142,7 +156,8 @@ class EngineWatch:
         """Uninstall, close the debugger, and say what didn't happen."""
         if os.getpid() != self._process:
             return  # A forked child ends; the debugger is its parent's.
-        EngineWatch.current = None
+        if EngineWatch.current is self:
+            EngineWatch.current = None
         self._hook.uninstall()
         self._unseen.finish()
         try:

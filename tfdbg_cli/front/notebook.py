@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import atexit
-import functools
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -14,14 +13,11 @@ from typing import Any
 from tfdbg_cli.commands.reply import Toast
 from tfdbg_cli.commands.run.choices import RunChoice
 from tfdbg_cli.common.documents import Line, line
-from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.settings import Settings
-from tfdbg_cli.common.streams import in_kernel, tell
-from tfdbg_cli.engines.registry import entries, is_perhaps_unused, load
-from tfdbg_cli.front.import_hook import ImportHook
+from tfdbg_cli.common.streams import in_kernel
+from tfdbg_cli.front.engine_watch import EngineWatch
 from tfdbg_cli.front.launcher import remove_frames
 from tfdbg_cli.sessions.debugger.notebook import NotebookDebugger
-from tfdbg_cli.sessions.wrappers.hosts import host_of
 from tfdbg_cli.ui.base import CommandQueue
 from tfdbg_cli.ui.notebook import NotebookUI
 from tfdbg_cli.ui.text import TextUI
@@ -68,53 +64,6 @@ def _make_ui(settings: Settings, color: bool) -> TextUI:
     return NotebookUI()
 
 
-class _Engines:
-    """Sends the runs of all frameworks through a debugger, also of those imported later."""
-
-    def __init__(self, debugger: NotebookDebugger) -> None:
-        self._debugger = debugger
-        self._hook: ImportHook | None = None
-        self._names: dict[str, Callable[[], None]] = {}
-
-    @property
-    def is_on(self) -> bool:
-        return self._hook is not None
-
-    @property
-    def names(self) -> list[str]:
-        """The engines in use."""
-        return list(self._names)
-
-    def on(self) -> None:
-        if self._hook is None:
-            self._hook = ImportHook([m for e in entries() for m in e.modules], self._imported)
-            self._hook.install()
-
-    def off(self) -> None:
-        if self._hook is not None:
-            self._hook.uninstall()
-            self._hook = None
-        while self._names:
-            name, undo = self._names.popitem()
-            try:
-                undo()
-            except Exception as error:
-                tell(f"the {name} engine can't be removed: {one_line(error)}")
-
-    def _imported(self, module: str) -> None:
-        for entry in entries():
-            if module in entry.modules and entry.name not in self._names:
-                engine = None
-                try:
-                    engine = load(entry.name)
-                    self._names[entry.name] = engine.install(
-                        functools.partial(host_of, self._debugger)
-                    )
-                except Exception as error:
-                    if engine is None or not is_perhaps_unused(engine):
-                        tell(f"the {entry.name} engine can't be used: {one_line(error)}")
-
-
 class _Magics:
     """What was registered with one shell."""
 
@@ -123,7 +72,7 @@ class _Magics:
         color = str(getattr(shell, "colors", "")).lower() != "nocolor"
         self.debugger = NotebookDebugger(lambda settings: _make_ui(settings, color))
         self._ui = self.debugger.ui
-        self._engines = _Engines(self.debugger)
+        self._engines = EngineWatch(self.debugger)
         self._matcher = self._make_matcher()
         self._raises_in_cell = False
         magic = self._magic
@@ -131,20 +80,19 @@ class _Magics:
         shell.Completer.custom_matchers.append(self._matcher)
         self._show_traceback = shell.showtraceback
         shell.showtraceback = self._showtraceback
-        atexit.register(self.debugger.close)
-        self._engines.on()
+        atexit.register(self._engines.finish)
+        self._engines.watch()
 
     def close(self) -> None:
         shell = self._shell
-        self._engines.off()
         if shell.__dict__.get("showtraceback") == self._showtraceback:
             del shell.showtraceback
         if self._matcher in shell.Completer.custom_matchers:
             shell.Completer.custom_matchers.remove(self._matcher)
         for kind in ("line", "cell"):
             shell.magics_manager.magics[kind].pop(_NAME, None)
-        atexit.unregister(self.debugger.close)
-        self.debugger.close()
+        atexit.unregister(self._engines.finish)
+        self._engines.finish()
 
     # the magics
 
@@ -176,10 +124,10 @@ class _Magics:
             if not self._ui.print_rest():
                 self._say("Nothing was cut.")
         elif text == "on":
-            self._engines.on()
+            self._engines.turn(True)
             self._say("On: %tfdbg run debugs the next run of a session.")
         elif text == "off" or text.split(maxsplit=1)[0] in _LEAVING:
-            self._engines.off()
+            self._engines.turn(False)
             self.debugger.plan(None)
             self._say("Off: sessions run as without the debugger. %tfdbg on undoes it.")
         else:
@@ -197,8 +145,7 @@ class _Magics:
             return
         choice = leave.action
         if isinstance(choice, RunChoice):
-            if not self._engines.is_on:
-                self._engines.on()
+            self._engines.turn(True)
             debugger.plan(choice if choice.is_debug else None, queue)
             self._say(_describe(debugger.choice))
 
@@ -210,7 +157,7 @@ class _Magics:
         # A SyntaxError is raised from here, before anything runs.
         ast.parse(self._shell.transform_cell(cell), _CELL)
         was_on = self._engines.is_on
-        self._engines.on()
+        self._engines.turn(True)
         self._raises_in_cell = True
         try:
             with self.debugger.cell([text] if text else [], batch=is_batch):
@@ -219,7 +166,7 @@ class _Magics:
         finally:
             self._raises_in_cell = False
             if not was_on:
-                self._engines.off()
+                self._engines.turn(False)
         if left:
             self._say(f"{len(left)} command(s) were not run: {'; '.join(left)}", "warning")
         error = result.error_before_exec or result.error_in_exec

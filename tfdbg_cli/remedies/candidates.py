@@ -147,17 +147,7 @@ def _called(
 
 def _low(place: int, low: float, situation: Situation) -> Candidate:
     """An input kept at a number or above."""
-    return Candidate(
-        _called(place, situation, "low", (low,), f"kept at {number_text(low)} or above"),
-        Change(
-            situation.node.name,
-            changed_input(place, lambda x: np.maximum(x, low)),
-            passes=lambda given: given[place].astype(np.float64) >= low,
-        ),
-        place,
-        "low",
-        (low,),
-    )
+    return _between(place, low, np.inf, situation)
 
 
 def _between(place: int, low: float, high: float, situation: Situation) -> Candidate:
@@ -168,8 +158,9 @@ def _between(place: int, low: float, high: float, situation: Situation) -> Candi
     name = "low" if high == np.inf else "high" if low == -np.inf else "between"
     numbers = tuple(each for each in (low, high) if np.isfinite(each))
     text = " and ".join(map(number_text, numbers))
+    text = f"kept at {text} or above" if name == "low" else f"clipped at {text}"
     return Candidate(
-        _called(place, situation, name, numbers, f"clipped at {text}"),
+        _called(place, situation, name, numbers, text),
         Change(situation.node.name, changed_input(place, lambda x: np.clip(x, low, high)), passes),
         place,
         name,
@@ -369,8 +360,6 @@ def _domain(situation: Situation) -> Iterator[Candidate]:
     }
     if situation.meaning == "gamma":
         yield _plus(0, inside, situation)
-    elif situation.meaning == "acosh":
-        yield _low(0, 1 + inside, situation)
     elif situation.meaning in ends:
         yield _between(0, *ends[situation.meaning], situation)
 

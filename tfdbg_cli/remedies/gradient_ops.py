@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from tfdbg_cli.common.node_words import BACKWARD, PHASE
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.cause_ops import forward_node
+from tfdbg_cli.filters.cause_ops import forward_node, place_of
 from tfdbg_cli.filters.cause_patterns import number_of
 from tfdbg_cli.filters.lineage import TensorLineage
 
-__all__ = ["GradientOps", "place_of"]
+__all__ = ["GradientOps"]
 
 # What an op computes -> what its derivative does, of the same input.
 _DERIVED = {"log": ("reciprocal", "div"), "div": ("div",), "pow": ("pow",), "exp": ("mul",)}
@@ -104,12 +103,6 @@ class GradientOps:
         """
         node = self._graph.nodes.get(name)
         return node is not None and node.attributes.get(PHASE) != BACKWARD
-
-
-def place_of(node: Node) -> tuple[str, int] | None:
-    """File and line of the program; ``None``: they aren't known."""
-    frame = own_frame(node.frames or ())
-    return (frame.file, frame.line) if frame is not None else None
 
 
 def _gradient_places(lineage: TensorLineage) -> set[tuple[str, int] | None]:

@@ -10,11 +10,12 @@ from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.common.node_words import BACKWARD, PHASE
 from tfdbg_cli.dumps.dump import HANDLES, CannotRedo, Datum, Dump, variable_before
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.filters.cause_ops import forward_node
+from tfdbg_cli.filters.cause_ops import forward_node, place_of
 from tfdbg_cli.filters.cause_patterns import later_phase
+from tfdbg_cli.filters.forward import in_order
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.remedies.ends import is_end
-from tfdbg_cli.remedies.gradient_ops import GradientOps, place_of
+from tfdbg_cli.remedies.gradient_ops import GradientOps
 from tfdbg_cli.remedies.wide import WideOps
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite
 
@@ -182,26 +183,10 @@ class Trial:
                 if edge.node not in within:
                     within.add(edge.node)
                     waiting.append(edge.node)
-        reads = {
-            name: {node_name_of(each) for each in nodes[name].inputs} & within - {name}
-            for name in within
-        }
-        readers: dict[str, list[str]] = {}
-        for name, sources in reads.items():
-            for source in sources:
-                readers.setdefault(source, []).append(name)
-        at = {name: place for place, name in enumerate(nodes)}
-        ready = sorted((name for name in within if not reads[name]), key=at.__getitem__)
-        found: list[Node] = []
-        while ready:
-            name = ready.pop(0)
-            found.append(nodes[name])
-            for reader in readers.get(name, ()):
-                reads[reader].discard(name)
-                if not reads[reader]:
-                    ready.append(reader)
+        cone = [node for name, node in nodes.items() if name in within]
+        found = in_order(cone)
         done = {node.name for node in found}
-        return found, [nodes[name] for name in sorted(within - done, key=at.__getitem__)]
+        return found, [node for node in cone if node.name not in done]
 
     def _compute(self, node: Node) -> None:
         """One node; its outputs are known afterwards, or the reason why they aren't."""

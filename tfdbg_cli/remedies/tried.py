@@ -12,11 +12,10 @@ from typing import Any
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.common.interpreter.unwarned import unwarned
-from tfdbg_cli.common.traits import traits_of
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.dumps.run_info import CALLS, RunInfo
+from tfdbg_cli.dumps.run_info import CALLS, RunInfo, traits_of_run
 from tfdbg_cli.dumps.series.tracks import LOSS
 from tfdbg_cli.dumps.sources import Frame, own_frame
 from tfdbg_cli.filters.cause_ops import forward_node
@@ -454,8 +453,7 @@ def _words(value: Array | None) -> str:
 
 
 def _spelling(dump: Dump) -> Mapping[str, str]:
-    info = dump.run_info()
-    traits = traits_of(info.engine) if info is not None else None
+    traits = traits_of_run(dump.run_info())
     return traits.spelling if traits is not None else {}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from tfdbg_cli.common.errors import DumpError, UserError, one_line
+from tfdbg_cli.common.errors import UserError, one_line
 from tfdbg_cli.comparing.alignment import Renamed, align
 from tfdbg_cli.comparing.bars import Bars
 from tfdbg_cli.comparing.comparison import Comparison, Row
@@ -132,12 +132,7 @@ def _compared(
 def _bad_of(comparison: Comparison, row: Row) -> Iterator[int]:
     """How many elements of a tensor are NaN or infinite, in each of two runs."""
     for side, datum in zip(comparison.sides, row.pair[:2], strict=True):
-        known = side.dump.digest(datum) if datum is not None else None
-        if known is None and datum is not None:
-            try:
-                known = digest_in(side.dump, datum)
-            except (DumpError, OSError):
-                known = None
+        known = digest_in(side.dump, datum) if datum is not None else None
         yield sum(known.bad) if known is not None else 0
 
 

@@ -444,12 +444,12 @@ class _ObjectCells(ElementFormat):
         return text if self._alone else cut(text, _LONGEST)
 
 
-def extras_of(values: Array, dtype_name: str | None) -> str:
+def extras_of(values: Array) -> str:
     """What stands behind the elements: the shape of an empty array, and the dtype."""
     parts = []
     if not values.size and values.shape != (0,):
         parts.append(f"shape={values.shape}")
-    name = _dtype_text(values.dtype) if dtype_name is None else dtype_name
+    name = _dtype_text(values.dtype)
     if name not in _IMPLIED or not values.size:
         parts.append(f"dtype={name}")
     return ", ".join(parts)

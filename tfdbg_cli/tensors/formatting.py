@@ -55,7 +55,6 @@ class TensorView(Document):
         threshold: arrays with more elements are shortened by ellipses; 0: none is.
         edge_items: how many items are shown at the ends of a shortened dimension; at least 1.
         ranges: elements to highlight.
-        dtype_name: shown instead of the array's own dtype.
         bad: the bad elements that `step` goes through.
 
     Raises:
@@ -70,7 +69,6 @@ class TensorView(Document):
         threshold: int = 1000,
         edge_items: int = 3,
         ranges: Ranges | None = None,
-        dtype_name: str | None = None,
         bad: BadSteps | None = None,
     ) -> None:
         self._bad = bad
@@ -83,7 +81,7 @@ class TensorView(Document):
         self._edge = max(edge_items, 1)
         self._ellipsized = 0 < threshold < self._values.size
         self._shortened = tuple(self._ellipsized and n > 2 * self._edge for n in self._shape)
-        self._extras = extras_of(self._values, dtype_name)
+        self._extras = extras_of(self._values)
         if self._values.size:
             sample = sample_of(self._shown())
             self._cells = cells_for(sample, alone=self._values.size == 1)

@@ -26,6 +26,17 @@ class Health(NamedTuple):
         """How many elements are any of them."""
         return self.nan + self.neg_inf + self.pos_inf
 
+    @property
+    def kinds(self) -> list[tuple[int, str]]:
+        """Of what there is: how many, and what it is called."""
+        names = ("nan", "-inf", "+inf")
+        return [(count, name) for count, name in zip(self, names, strict=True) if count]
+
+    @property
+    def text(self) -> str:
+        """``3 nan, 1 +inf``; empty where nothing is bad."""
+        return ", ".join(f"{count} {name}" for count, name in self.kinds)
+
 
 @dataclass(frozen=True, slots=True)
 class Statistics:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import compress
 from typing import Any
 
+from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand
 from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.commands.table import LazyTable, aligned
+from tfdbg_cli.commands.table import LazyTable
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.common.arrays import np
@@ -144,14 +144,9 @@ def table(comparison: Comparison, rows: Sequence[Row], again: str, columns: int)
     left_out = set() if any(map(_how, rows)) else {"By"}
     if columns < _NARROW:
         left_out |= {head for head, _ in _HEADS} - _KEPT
-    shown = [head not in left_out for head, _ in _HEADS]
-    widths = list(compress((width for _, width in _HEADS), shown))
-    heads = [
-        [Span(head.rjust(-width) if width < 0 else head, "heading")]
-        for head, width in compress(_HEADS, shown)
-    ]
+    shown = tuple(ColumnChoice(head) for head, _ in _HEADS if head not in left_out)
 
-    def make(number: int) -> Line:
+    def cells(number: int) -> Mapping[str, Sequence[Span]]:
         row = rows[number]
         found = _read(comparison, row)
         health, role = _health_words(
@@ -166,7 +161,7 @@ def table(comparison: Comparison, rows: Sequence[Row], again: str, columns: int)
             numbers[4] = _share(row.gap)
         texts = [Span(text) for text in numbers]
         name = row.datum.tensor_name
-        cells = [
+        made: list[list[Span]] = [
             [Span(row.said or "within", _ROLES.get(row.said, "dim"))],
             *([span] if span.text else [] for span in texts),
             [Span(health, role)] if not row.gap.problem else [],
@@ -174,9 +169,12 @@ def table(comparison: Comparison, rows: Sequence[Row], again: str, columns: int)
             [Span(_how(row), "dim")] if _how(row) else [],
             [Span(name, "link", Link(f"{again} {quoted(name)}")), *_problem(row)],
         ]
-        return aligned(compress(cells, shown), widths, gap=1)
+        return {head: cell for (head, _), cell in zip(_HEADS, made, strict=True)}
 
-    return LazyTable(aligned(heads, widths, gap=1), len(rows), make)
+    # There is no option that says which columns there are.
+    written = ListCommand("compare", shown=shown, flag="")
+    heads = {head: (head, width) for head, width in _HEADS}
+    return LazyTable(len(rows), written, heads, cells, gap=1)
 
 
 def _problem(row: Row) -> list[Span]:
@@ -289,15 +287,7 @@ class PairScreen:
             link = health.link(datum) if letter == "A" else None
             shown = Span(datum.tensor_name, "link" if link else "bold", link)
             op_type = dump.op_type(datum.node_name) or "?"
-            between = health.range(datum)
-            yield line(
-                "   ",
-                (f"[{op_type}] ", "op_type"),
-                shown,
-                "  ",
-                *health.words(datum),
-                *([f"  {between}"] if between else []),
-            )
+            yield line("   ", (f"[{op_type}] ", "op_type"), *health.described(datum, shown))
         yield line()
 
     def _verdict(self) -> Iterator[Line]:

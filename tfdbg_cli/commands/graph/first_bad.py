@@ -9,6 +9,7 @@ from tfdbg_cli.commands.graph.node_info import find_node
 from tfdbg_cli.commands.json_lines import json_document
 from tfdbg_cli.commands.registry import Result
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.spans import node_span, op_span, source_span
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.tensors.program_names import resolve_program_name
@@ -17,13 +18,13 @@ from tfdbg_cli.common.documents import (
     ChainDocument,
     LazyDocument,
     Line,
-    Link,
     Span,
     TextDocument,
     line,
 )
 from tfdbg_cli.dumps.ancestry import Ancestry, AncestryStep, Origin
 from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph, parse_tensor_name
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.origins import began_here, origin_of_nonfinite, stayed_local
@@ -158,14 +159,16 @@ class _AncestryScreen:
         chain = self._origins[0].chain
         step = chain[at]
         head = Span("  " if at == 0 else "  <- ")
-        node = self._graph.nodes.get(step.node)
-        op_type = Span(f"[{node.op_type if node else '?'}] ", "op_type")
+        op_type = self._op(step.node)
         if step.datum is None:
-            link = Link(f"ni -a -d -t {quoted(step.node)}")
-            return line(head, op_type, Span(step.node, "link", link), ("  (not dumped)", "dim"))
+            name = node_span(self._graph, step.node)
+            return line(head, op_type, name, ("  (not dumped)", "dim"))
         words = self._health.words(step.datum)
         mark = [Span("   here it began", "bold")] if at == len(chain) - 1 else []
         return line(head, op_type, self._health.name(step.datum), "  ", *words, *mark)
+
+    def _op(self, name: str) -> Span:
+        return op_span(self._graph.nodes.get(name))
 
     def inputs(self, origin: Origin) -> list[Line]:
         """What the origin was computed from."""
@@ -180,26 +183,11 @@ class _AncestryScreen:
                 text = "Its dumped inputs were clean:"
             lines.append(line((text, "success")))
         for datum in origin.clean:
-            op_type = self._dump.op_type(datum.node_name) or "?"
-            between = self._health.range(datum)
-            lines.append(
-                line(
-                    Span(f"  [{op_type}] ", "op_type"),
-                    self._health.name(datum),
-                    "  ",
-                    *self._health.words(datum),
-                    f"  {between}" if between else "",
-                )
-            )
+            lines.append(line("  ", self._op(datum.node_name), *self._health.described(datum)))
         if origin.unknown:
             lines.append(line(("Not dumped, so their health is unknown:", "warning")))
         for tensor in origin.unknown:
-            node = self._graph.nodes.get(parse_tensor_name(tensor)[0])
-            op_type = node.op_type if node else "?"
-            link = Link(f"ni -a -d -t {quoted(tensor)}") if node else None
-            lines.append(
-                line(Span(f"  [{op_type}] ", "op_type"), Span(tensor, "link" if link else "", link))
-            )
+            lines.append(line("  ", self._op(node_name_of(tensor)), node_span(self._graph, tensor)))
         return lines
 
     def sense(self, origin: Origin) -> list[Line]:
@@ -220,11 +208,9 @@ class _AncestryScreen:
         node = self._graph.nodes.get(datum.node_name)
         frame = own_frame(node.frames or ()) if node is not None else None
         if frame is not None:
-            place = f"{frame.file}:{frame.line}"
-            text = self._dump.sources().text(frame)
-            is_known = self._dump.sources().lines(frame.file) is not None
-            link = Link(f"ps {quoted(frame.file)} -b {frame.line}") if is_known else None
-            lines.append(line("Made at ", Span(place, "link" if link else "", link), f": {text}"))
+            sources = self._dump.sources()
+            place = source_span(sources, frame.file, frame.line)
+            lines.append(line("Made at ", place, f": {sources.text(frame)}"))
         lines.append(
             line(
                 "Next: ",
@@ -246,10 +232,9 @@ class _AncestryScreen:
             datum = chain[-1].datum
             assert datum is not None
             link = f"li --to-first-bad {quoted(datum.tensor_name)}"
-            op_type = self._dump.op_type(datum.node_name) or "?"
             name = self._health.name(datum).text
             steps = f"  {len(chain) - 1} step(s) away"
-            lines.append(line(Span(f"  [{op_type}] ", "op_type"), (name, "link", link), steps))
+            lines.append(line("  ", self._op(datum.node_name), (name, "link", link), steps))
         return lines
 
 

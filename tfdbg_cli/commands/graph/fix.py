@@ -22,9 +22,9 @@ from tfdbg_cli.common.arrays import Array
 from tfdbg_cli.common.documents import ChainDocument, Line, Span, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError
 from tfdbg_cli.common.files import near_path, written
-from tfdbg_cli.common.traits import traits_of
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
+from tfdbg_cli.dumps.run_info import traits_of_run
 from tfdbg_cli.filters.builtin import RECOMMENDED
 from tfdbg_cli.filters.causes import beginning_of, cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
@@ -202,8 +202,7 @@ def _page(dump: Dump, chosen: TriedRemedy) -> list[Line]:
 
 def _place(dump: Dump, chosen: TriedRemedy) -> str:
     """What has to be changed, where no rule can write it."""
-    info, frame = dump.run_info(), chosen.frame
-    traits = traits_of(info.engine) if info is not None else None
+    traits, frame = traits_of_run(dump.run_info()), chosen.frame
     if traits is not None and traits.only_infers:  # the program's line only calls the model
         return f"{chosen.candidate.change.node} has to be changed in the model"
     if frame is None:
@@ -274,8 +273,7 @@ def _go(context: Context, chosen: TriedRemedy) -> Result:
         raise UserError(_HAS_VALUES if context.mode == "run-end" else _NO_RUN, _EDIT)
     dump = context.need_dump()
     new = _NewValues(dump, chosen)
-    graph = dump.graph()
-    node = graph.nodes.get(new.node) if graph is not None else None
+    node = dump.node(new.node)
     if node is not None and not node.inputs:
         raise UserError(
             f"{new.node} came into the run from outside: the program's data isn't changed.",

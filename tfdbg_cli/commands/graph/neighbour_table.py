@@ -127,16 +127,15 @@ class NeighbourTable(WaitingTable):
         )
         if written.sort_by and written.sort_by not in [each.name for each in shown]:
             shown = (*shown[:-1], ColumnChoice(written.sort_by), shown[-1])
-        self._shown = shown
-        self._list = replace(written, shown=shown)
+        self._written = replace(written, shown=shown)
         needs = [STATISTICS[each.name] for each in shown if each.name in STATISTICS]
         self._has_statistics, self._has_numbers = bool(needs), any(needs)
         self._order: Sequence[int] = range(count)
         if written.sort_by:
             key = functools.partial(self._key, written.sort_by)
             self._order = by_key(range(count), lambda at: key(make(at)), written.reverse)
-        widths = [self._width_of(each) for each in shown]
-        super().__init__(count, self._list, widths, Background(facts.measurements))
+        columns = {each.name: self._column(each) for each in shown}
+        super().__init__(count, self._written, columns, Background(facts.measurements))
 
     def _key(self, name: str, row: Neighbour) -> Any:
         if name == "name":
@@ -147,23 +146,22 @@ class NeighbourTable(WaitingTable):
             return row.is_control
         return column_of(name).key(self._facts, row.datum) if row.datum is not None else None
 
-    def _width_of(self, shown: ColumnChoice) -> int:
-        if shown.width:
-            return shown.width
-        if shown.name in _OWN:
-            width = len(_OWN[shown.name] + self._list.arrow(shown.name))
-            if shown.name == "op_type" or shown.is_frozen:
-                step = max(len(self._order) // _SAMPLE, 1)
-                rows = map(self._make, self._order[::step])
-                texts = [self._spans(shown.name, row, None) for row in rows]
-                longest = max((sum(len(each.text) for each in spans) for spans in texts), default=0)
-                longest += len(_SELECTED.text) * (shown.name == "name")
-                most = self._width // 2 if shown.is_frozen else _WIDEST_OP_TYPE
-                width = max(width, min(longest, most))
-            return max(width, len("control")) if shown.name == "edge" else width
-        column = column_of(shown.name)
-        width = column.wide if self._width >= WIDE and column.wide else column.width
-        return max(width, len(column.head + self._list.arrow(shown.name)))
+    def _column(self, shown: ColumnChoice) -> tuple[str, int]:
+        """Its head, and how wide it is."""
+        name = shown.name
+        if name not in _OWN:
+            column, is_wide = column_of(name), self._width >= WIDE
+            return column.head, column.wide if is_wide and column.wide else column.width
+        width = len("control") if name == "edge" else 1
+        if name == "op_type" or shown.is_frozen:
+            step = max(len(self._order) // _SAMPLE, 1)
+            rows = map(self._make, self._order[::step])
+            texts = [self._spans(name, row, None) for row in rows]
+            longest = max((sum(len(each.text) for each in spans) for spans in texts), default=0)
+            longest += len(_SELECTED.text) * (name == "name")
+            most = self._width // 2 if shown.is_frozen else _WIDEST_OP_TYPE
+            width = max(width, min(longest, most))
+        return _OWN[name], width
 
     def _spans(self, name: str, row: Neighbour, statistics: Statistics | None) -> Sequence[Span]:
         if name == "name":
@@ -180,7 +178,7 @@ class NeighbourTable(WaitingTable):
 
     def rows(self, start: int, stop: int) -> list[Line]:
         deadline = time.perf_counter() + _BUDGET_SECONDS
-        made = []
+        made: list[Line] = []
         unknown = []
         for number in self._order[start:stop]:
             row = self._make(number)
@@ -192,7 +190,9 @@ class NeighbourTable(WaitingTable):
                         statistics = self._facts.measured(row.datum, numbers=self._has_numbers)
                     else:
                         unknown.append(row.datum)
-            made.append(self._aligned([self._spans(e.name, row, statistics) for e in self._shown]))
+            made.append(
+                self._aligned([self._spans(e.name, row, statistics) for e in self._written.shown])
+            )
         if unknown:
             self._background.want(unknown)
         return made
@@ -206,12 +206,6 @@ class NeighbourTable(WaitingTable):
                 self._facts.measured(datum, numbers=self._has_numbers)
             self._background.drop(data)
 
-    def head_line(self) -> Line:
-        """The heads, which sort."""
-        heads = [_OWN.get(each.name) or column_of(each.name).head for each in self._shown]
-        pairs = zip(self._shown, heads, strict=True)
-        return self._aligned([self._list.head(each.name, head) for each, head in pairs])
-
     def resized(self, width: int) -> Document:
         """The table for another screen, which may have room for more columns."""
         if width == self._width:
@@ -221,13 +215,13 @@ class NeighbourTable(WaitingTable):
             self._make,
             len(self._order),
             width,
-            written=self._list,
+            written=self._written,
             selected=self._selected,
         )
 
     def table_command(self, number: int, column: str, verb: str) -> str:
         """As any table's; rows whose tensor is there can be selected."""
-        return _commanded(self._list, super().table_command, number, column, verb)
+        return _commanded(self._written, super().table_command, number, column, verb)
 
     def _row(self, number: int) -> Neighbour:
         if not 0 < number < self.line_count:

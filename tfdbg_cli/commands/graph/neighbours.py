@@ -23,6 +23,7 @@ from tfdbg_cli.commands.list_command import NODE_ARGUMENT, ListCommand, complete
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.spans import op_span
 from tfdbg_cli.commands.tensors.columns import WIDE
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.units import node_menu
@@ -98,12 +99,11 @@ class _Tree:
     def visited(self, visit: Visit) -> Line:
         """The line of a node, and of how it was come to."""
         indent = "|  " * (min(visit.depth, _DEEPEST) - 1)
-        node = self._graph.nodes.get(visit.edge.node)
         spans = [Span(f"{indent}|- ({visit.depth}) ")]
         if visit.edge.is_control:
             spans.append(Span("(Ctrl) ", "dim"))
         if self._op_types:
-            spans.append(Span(f"[{node.op_type if node else '?'}] ", "op_type"))
+            spans.append(op_span(self._graph.nodes.get(visit.edge.node)))
         spans.append(self.name(visit))
         if visit.repeated is not None:
             spans += self._reference(visit)

@@ -19,6 +19,7 @@ from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import NODE_ARGUMENT
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.spans import node_span, op_span, source_span
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.program_names import resolve_program_name
 from tfdbg_cli.commands.units import device_text, has_debug_ops, node_menu, watch_name
@@ -88,11 +89,8 @@ def _neighbours(dump: Dump, graph: Graph, edges: list[Edge], what: str) -> list[
         yield line(margin[2:], f"{len(group)} {head}(s):")
         for edge in group:
             node = graph.nodes.get(edge.node)
-            if node is None:  # a damaged graph
-                yield line(margin, ("[?] ", "op_type"), edge.label)
-                continue
-            link = f"ni -a -d -t {quoted(edge.node)}"
-            yield line(margin, (f"[{node.op_type}] ", "op_type"), (edge.label, "link", link))
+            name = node_span(graph, edge.node, edge.label)
+            yield line(margin, op_span(node), name)
 
     lines += rows(data, what)
     if has_both:
@@ -129,9 +127,7 @@ def _dumps(dump: Dump, name: str) -> list[Line]:
 def _frame_lines(depth: int, frame: Frame, sources: Sources) -> list[Line]:
     text = sources.text(frame)
     unknown = "(unknown: compiled from a string)" if frame.file.startswith("<") else "(unknown)"
-    has_source = sources.lines(frame.file) is not None
-    link = f"ps {quoted(frame.file)} -b {frame.line}"
-    where = (str(frame.line), "link", link) if has_source else (str(frame.line), "")
+    where = source_span(sources, frame.file, frame.line, str(frame.line))
     return [
         line(f"{depth}: ", (near_path(frame.file), "bold")),
         line("  Line:     ", where),
@@ -149,8 +145,7 @@ def _own_line(dump: Dump, graph: Graph, node: Node) -> list[Line]:
     sources = dump.sources()
     text = sources.text(frame)
     place = f"{PurePath(frame.file).name}:{frame.line}"
-    link = f"ps {quoted(frame.file)} -b {frame.line}"
-    where = (place, "link", link) if sources.lines(frame.file) is not None else (place, "bold")
+    where = source_span(sources, frame.file, frame.line, place, "bold")
     made = line(f"  {stack_label(graph, node)}: ", where, f" in {frame.function}")
     return [made, line("    ", (text.strip(), "source"))] if text else [made]
 

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.spans import op_span, source_span
 from tfdbg_cli.commands.tensors.program_names import own_names_of
 from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.common.node_words import (
@@ -90,8 +91,7 @@ def gradient_lines(graph: Graph, node: Node) -> list[Line]:
         return []
     lines = [line(), line(f"  {len(found)} gradient op(s):")]
     for name in found:
-        op_type = Span(f"[{graph.nodes[name].op_type}] ", "op_type")
-        lines.append(line("      ", op_type, Span(name, "link", Link(f"ni {quoted(name)}"))))
+        lines.append(line("      ", op_span(graph.nodes[name]), _node(graph, name)))
     return lines
 
 
@@ -155,10 +155,8 @@ def call_lines(dump: Dump, graph: Graph, node: Node) -> list[Line]:
 
 def _place(dump: Dump, file: str, number: int) -> list[Line]:
     """A line of the program, and its text where that is known."""
-    is_known = dump.sources().lines(file) is not None
-    link = Link(f"ps {quoted(file)} -b {number}") if is_known else None
     source = dump.sources().line(file, number)
-    lines = [line("  ", Span(f"{file}:{number}", "link" if link else "", link))]
+    lines = [line("  ", source_span(dump.sources(), file, number))]
     return [*lines, line("  Text:     ", (source, "source"))] if source else lines
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tfdbg_cli.commands.json_lines import json_document
 from tfdbg_cli.commands.registry import Result
-from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.spans import node_span, op_span
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.units import node_menu
@@ -14,7 +14,6 @@ from tfdbg_cli.common.documents import (
     ChainDocument,
     LazyDocument,
     Line,
-    Link,
     Span,
     TextDocument,
     line,
@@ -106,9 +105,7 @@ class _Path:
                 return line("    |  ", ("(Ctrl) waits for it", "dim"))
             return line("    |  ", *self._words(edge.tensor, self._walk()[at // 2]))
         name = self.nodes[at // 2]
-        op_type = self._graph.nodes[name].op_type
-        link = Link(f"ni -a -d -t {quoted(name)}")
-        return line(Span(f"  [{op_type}] ", "op_type"), Span(name, "link", link))
+        return line("  ", op_span(self._graph.nodes[name]), node_span(self._graph, name))
 
     def _walk(self) -> list[Datum | None]:
         """The dumps on the path that led to the first bad dump of its end, else to the first."""

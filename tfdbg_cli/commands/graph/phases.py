@@ -40,8 +40,7 @@ _BY_NAME = {phase.name: phase for phase in PHASES}
 
 def phase_of(dump: Dump, node: str) -> Phase:
     """The phase of a node; what says nothing of it counts as forward."""
-    graph = dump.graph()
-    found = graph.nodes.get(node) if graph is not None else None
+    found = dump.node(node)
     name = found.attributes.get(PHASE, "") if found is not None else ""
     return _BY_NAME.get(name, PHASES[0])
 

@@ -13,6 +13,7 @@ from tfdbg_cli.commands.series.magnitudes import growth_lines
 from tfdbg_cli.commands.series.step_facts import step_lines
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.source.call_in_line import call_in
+from tfdbg_cli.commands.spans import node_span, op_span, source_span
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.wrapping import CodeLine
@@ -114,8 +115,7 @@ def first_origin(dump: Dump, exclude: re.Pattern[str] | None = None) -> Datum | 
 
 def _given(dump: Dump, datum: Datum) -> frozenset[tuple[str, int]]:
     """What an op was given when it made a tensor, and which execution of its maker that was of."""
-    graph, lineage = dump.graph(), TensorLineage.of(dump)
-    node = graph.nodes.get(datum.node_name) if graph is not None else None
+    lineage, node = TensorLineage.of(dump), dump.node(datum.node_name)
     return frozenset(
         (name, id(lineage.as_given(datum, name))) for name in (node.inputs if node else ())
     )
@@ -144,10 +144,9 @@ class _Verdict:
 
     def head(self) -> Iterator[Line]:
         """The tensor in which it began, and how bad it is."""
-        op_type = self._node.op_type if self._node is not None else "?"
         yield line(
             ("First seen in " if self._is_beyond() else "It began in ", "bold"),
-            (f"[{op_type}] ", "op_type"),
+            op_span(self._node),
             self._health.name(self._begin),
             "  ",
             *self._health.words(self._begin),
@@ -184,7 +183,7 @@ class _Verdict:
             what = "nan" if bad is not None and bad.nan else "infinities"
             yield line(
                 f"       Its {what} came in at ",
-                (f"[{node.op_type if node is not None else '?'}] ", "op_type"),
+                op_span(node),
                 self._health.name(source),
                 _line_of(node),
             )
@@ -208,8 +207,7 @@ class _Verdict:
         sources = self._dump.sources()
         lines = sources.lines(frame.file)
         shown = f"{near_path(frame.file)}:{frame.line}"
-        link = Link(f"ps {quoted(frame.file)} -b {frame.line}") if lines is not None else None
-        yield line((what, "bold"), Span(shown, "link" if link else "", link))
+        yield line((what, "bold"), source_span(sources, frame.file, frame.line, shown))
         if lines is None or frame.line > len(lines):
             yield line(("  > ", "error"), (frame.text, "bold"))
             return
@@ -252,17 +250,13 @@ class _Verdict:
             given = TensorLineage.of(self._dump).as_given(self._begin, name)
             shown = name if given is None else given.tensor_name
             maker = self._graph.nodes.get(node_name_of(shown))
-            op_type = Span(f"[{maker.op_type if maker is not None else '?'}] ", "op_type")
             if given is not None:
-                between = self._health.range(given)
-                words = [self._health.name(given), Span("  "), *self._health.words(given)]
-                words += [Span(f"  {between}")] if between else []
+                words = self._health.described(given)
             else:
                 is_clean = self._dump.lists_only_bad and name not in self._not_kept
-                link = Link(f"ni -a -d -t {quoted(name)}") if maker is not None else None
                 how = ("  clean", "success") if is_clean else ("  not dumped", "dim")
-                words = [Span(name, "link" if link else "", link), Span(*how)]
-            yield line((head, "bold"), op_type, *words)
+                words = [node_span(self._graph, name), Span(*how)]
+            yield line((head, "bold"), op_span(maker), *words)
             head = "       "
         if len(names) > _MOST_INPUTS:
             command = f"li {quoted(self._begin.node_name)}"
@@ -287,8 +281,8 @@ class _Verdict:
         )
         yield line(
             "       A value that came of it was compared, by ",
-            (f"[{node.op_type}] ", "op_type"),
-            Span(node.name, "link", Link(f"ni -a -d -t {quoted(node.name)}")),
+            op_span(node),
+            node_span(self._graph, node.name),
             ", and the inputs above depend on the outcome: look at it first.",
         )
 
@@ -404,15 +398,9 @@ class _Verdict:
 
     def _absorption(self, absorbed: Absorption) -> Line:
         node = absorbed.node
-        command = f"ni -a -d -t {quoted(node.name)}"
-        return line(
-            ("Then:  ", "bold"),
-            "absorbed by ",
-            (f"[{node.op_type}] ", "op_type"),
-            Span(node.name, "link", Link(command)),
-            _line_of(node),
-            f": {absorbed.words}",
-        )
+        name = node_span(self._graph, node.name)
+        words = f"{_line_of(node)}: {absorbed.words}"
+        return line(("Then:  ", "bold"), "absorbed by ", op_span(node), name, words)
 
     @functools.cached_property
     def _taken_over(self) -> list[Datum]:

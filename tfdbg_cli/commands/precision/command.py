@@ -14,11 +14,13 @@ from tfdbg_cli.commands.precision.table import SORT_KEYS, error_text, precision_
 from tfdbg_cli.commands.registry import Argument, Command, Result, positive
 from tfdbg_cli.commands.reply import Candidate
 from tfdbg_cli.commands.shell import completers
+from tfdbg_cli.commands.units import counted
 from tfdbg_cli.common.documents import ChainDocument, Line, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.settings import Settings
-from tfdbg_cli.common.traits import EngineTraits, traits_of
+from tfdbg_cli.common.traits import EngineTraits
 from tfdbg_cli.dumps.dump import Dump
+from tfdbg_cli.dumps.run_info import traits_of_run
 from tfdbg_cli.precision.study import Study
 from tfdbg_cli.precision.target import TYPES, Target, target_of
 
@@ -78,8 +80,7 @@ def _study(
 def _precision(context: Context, arguments: argparse.Namespace) -> Result:
     dump = context.need_dump()
     targets = targets_of(arguments.to)
-    info = dump.run_info()
-    traits = traits_of(info.engine) if info is not None else None
+    traits = traits_of_run(dump.run_info())
     if arguments.keep:
         return _keep(context, dump, targets, traits, arguments)
     by_module = arguments.by == "module"
@@ -120,7 +121,7 @@ def summary(study: Study) -> list[Line]:
     Args:
         study: of the runs.
     """
-    runs = "1 run" if study.runs == 1 else f"{study.runs} runs"
+    runs = counted(study.runs, "run")
     lines = []
     for target in study.targets:
         rows = [row for row in study.rows if row.target == target]

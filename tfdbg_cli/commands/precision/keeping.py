@@ -84,10 +84,9 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _places(ops: Sequence[str], dump: Dump) -> list[str]:
-    graph = dump.graph()
     found = []
     for name in ops:
-        node = graph.nodes.get(name) if graph is not None else None
+        node = dump.node(name)
         frame = own_frame(node.frames or ()) if node is not None else None
         found.append(f"{name}{f'  {near_path(frame.file)}:{frame.line}' if frame else ''}")
     return found

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand, chosen_columns
+from tfdbg_cli.commands.list_command import ListCommand, chosen_columns
 from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.commands.table import LazyTable, aligned_as, frozen_width
-from tfdbg_cli.common.documents import Document, Line, Link, Span
+from tfdbg_cli.commands.table import LazyTable
+from tfdbg_cli.common.documents import Document, Link, Span
 from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.precision.study import Row
@@ -121,9 +121,11 @@ def precision_table(
     keys = [each for each in _HEADS if several or each != "to"]
     keys = [each for each in keys if not by_module or each != "op_type"]
     shown = chosen_columns(columns, tuple(keys))
-    # Those of a column are as wide as they are; the names and lines that come last need no width.
     texts = [_texts(row) for row in rows]
-    widths = [_width(each, texts, written) for each in shown]
+    columns_of = {}
+    for key in keys:
+        width = max([len(_HEADS[key]), *(len(text[key]) for text in texts)])
+        columns_of[key] = _HEADS[key], -width if key in _NUMBERS else width
     written = replace(written, shown=shown, chosen=columns, flag="--columns")
     written = replace(written, unsorted="worst", sorts=tuple(SORT_KEYS))
     graph = dump.graph() if dump is not None else None
@@ -139,22 +141,10 @@ def precision_table(
             link = Link(f"ps {quoted(row.frame.file)} -b {row.frame.line}")
         return [Span(text, "link" if link else _role(row, key), link)] if text else []
 
-    def make(number: int) -> Line:
-        text = texts[number]
-        cells = [cell(rows[number], each.name, text[each.name]) for each in shown]
-        return aligned_as(shown, cells, widths)
+    def cells(number: int) -> Mapping[str, Sequence[Span]]:
+        return {key: cell(rows[number], key, text) for key, text in texts[number].items()}
 
-    names = [written.head(each.name, _HEADS[each.name]) for each in shown]
-    heads = aligned_as(shown, names, widths)
-    return LazyTable(heads, len(rows), make, written, frozen_width(shown, widths))
-
-
-def _width(shown: ColumnChoice, texts: Sequence[Mapping[str, str]], written: ListCommand) -> int:
-    sign = -1 if shown.name in _NUMBERS else 1
-    if shown.width:
-        return sign * shown.width
-    head = len(_HEADS[shown.name]) + len(written.arrow(shown.name))
-    return sign * max([head, *(len(text[shown.name]) for text in texts)])
+    return LazyTable(len(rows), written, columns_of, cells)
 
 
 def record(row: Row) -> dict[str, Any]:

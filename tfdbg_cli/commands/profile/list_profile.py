@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tfdbg_cli.commands.context import PROFILE_MODES, Context
@@ -12,7 +13,6 @@ from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import (
     ColumnChoice,
     ListCommand,
-    chosen_columns,
     order_arguments,
     pattern_argument,
 )
@@ -28,7 +28,8 @@ from tfdbg_cli.commands.profile.filters import (
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.shell import completers
 from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.commands.table import LazyTable, aligned_as, frozen_width
+from tfdbg_cli.commands.spans import node_span
+from tfdbg_cli.commands.table import TableDocument
 from tfdbg_cli.commands.tensors.intervals import parse_time_interval, time_text
 from tfdbg_cli.common.documents import (
     ChainDocument,
@@ -63,96 +64,57 @@ _SORT_KEYS: Mapping[str, Callable[[ProfileEntry], Any]] = {
 }
 
 
-class _Table:
+class _Table(TableDocument):
     """One device's rows, formatted one by one when somebody looks."""
 
     def __init__(
         self, dump: Dump, selected: DeviceSelection, arguments: argparse.Namespace, width: int
     ) -> None:
         self._dump = dump
-        self._entries = selected.entries
+        self._entries = entries = selected.entries
         self._arguments = arguments
         self._unit = unit = arguments.time_unit
-        entries = selected.entries
         self._totals = (
             time_text(sum(entry.op_time for entry in entries), unit),
             time_text(sum(entry.exec_time for entry in entries), unit),
         )
-        #: Head, sort key, and width; numbers (a negative width) stand at the right.
-        self._columns = (
-            ("Node", "node", max(len(_TOTAL), *(len(entry.node) for entry in entries))),
-            ("Op Type", "op_type", max(7, *(len(_type_text(entry)) for entry in entries))),
-            self._number(f"Start Time ({unit})", "start_time", time_text(entries[-1].start, unit)),
-            self._number(f"Op Time ({unit})", "op_time", self._totals[0]),
-            self._number(f"Exec Time ({unit})", "exec_time", self._totals[1]),
-            ("Filename:Lineno(function)", "line", 0),
-        )
-        keys = [column[1] for column in self._columns]
-        shown = chosen_columns(arguments.columns, keys)
-        taken = sum(abs(column[2]) + 2 for column in self._columns)
-        if not arguments.columns and taken > width and self._columns[0][2] > _LONG_NAME:
-            # The times come first, the names push only the rest.
-            shown = tuple(ColumnChoice(keys[at]) for at in (3, 4, 1, 0, 2, 5))
-        self._order = [keys.index(each.name) for each in shown]
+        columns = {
+            "node": ("Node", max(len(_TOTAL), *(len(entry.node) for entry in entries))),
+            "op_type": ("Op Type", max(len(_type_text(entry)) for entry in entries)),
+            "start_time": (f"Start Time ({unit})", -len(time_text(entries[-1].start, unit))),
+            "op_time": (f"Op Time ({unit})", -len(self._totals[0])),
+            "exec_time": (f"Exec Time ({unit})", -len(self._totals[1])),
+            "line": ("Filename:Lineno(function)", 0),
+        }
         options = {flag: value for flag, value, _ in filters_of(arguments)}
-        self._written = ListCommand(
-            "lp",
-            options | {"--time_unit": "" if unit == "us" else unit},
-            shown=shown,
-            chosen=arguments.columns,
-            sort_by=arguments.sort_by,
-            reverse=arguments.reverse,
-            unsorted="start_time",
-            sorts=tuple(_SORT_KEYS),
-            filters={"node": "-n", "op_type": "-t"},
-            flag="--columns",
+        options["--time_unit"] = "" if unit == "us" else unit
+        filters = {"node": "-n", "op_type": "-t"}
+        sorts = tuple(_SORT_KEYS)
+        written = ListCommand.of(
+            "lp", options, arguments, columns, "start_time", sorts=sorts, filters=filters
         )
-        self._widths = [self._width(each) for each in shown]
-        self._frozen = frozen_width(shown, self._widths)
-        key = _SORT_KEYS[arguments.sort_by]
-        entries.sort(key=key, reverse=arguments.reverse)
+        taken = sum(max(abs(wide), len(head) * bool(wide)) + 2 for head, wide in columns.values())
+        if not arguments.columns and taken > width and columns["node"][1] > _LONG_NAME:
+            # The times come first, the names push only the rest.
+            names = ("op_time", "exec_time", "op_type", "node", "start_time", "line")
+            written = replace(written, shown=tuple(map(ColumnChoice, names)))
+        super().__init__(len(entries), written, columns)
+        entries.sort(key=_SORT_KEYS[arguments.sort_by], reverse=arguments.reverse)
 
-    def _width(self, shown: ColumnChoice) -> int:
-        width = next(width for _, key, width in self._columns if key == shown.name)
-        if shown.width:
-            return -shown.width if width < 0 else shown.width
-        if self._written.arrow(shown.name) and width:
-            width += 1 if width > 0 else -1
-        # What comes last may be as long as it is, unless it has to stay in sight.
-        return width or (_LONG_NAME if shown.is_frozen else 0)
+    def rows(self, start: int, stop: int) -> list[Line]:
+        """One execution of an op each."""
+        return [self.row(self._cells(entry)) for entry in self._entries[start:stop]]
 
-    @staticmethod
-    def _number(head: str, key: str, widest: str) -> tuple[str, str, int]:
-        return head, key, -max(len(head), len(widest))
-
-    def _line(self, cells: Sequence[Sequence[Span]]) -> Line:
-        given = [cells[at] for at in self._order]
-        return aligned_as(self._written.shown, given, self._widths)
-
-    def heads(self) -> Line:
-        """The heads: each sorts the same list by its column, or turns it round."""
-        return self._line([self._written.head(key, head) for head, key, _ in self._columns])
-
-    def row(self, number: int) -> Line:
-        """One execution of an op."""
-        entry = self._entries[number]
+    def _cells(self, entry: ProfileEntry) -> Mapping[str, Sequence[Span]]:
         unit = self._unit
-        return self._line(
-            [
-                [self._node(entry.node)],
-                [Span(_type_text(entry), "op_type")],
-                [Span(time_text(entry.start, unit), "dim")],
-                [Span(time_text(entry.op_time, unit), "number")],
-                [Span(time_text(entry.exec_time, unit), "number")],
-                [self._place(entry)],
-            ]
-        )
-
-    def _node(self, name: str) -> Span:
-        graph = self._dump.graph()
-        is_known = graph is not None and name in graph
-        link = Link(f"ni -a -d -t {quoted(name)}") if is_known else None
-        return Span(name, "link" if link else "", link)
+        return {
+            "node": [node_span(self._dump.graph(), entry.node)],
+            "op_type": [Span(_type_text(entry), "op_type")],
+            "start_time": [Span(time_text(entry.start, unit), "dim")],
+            "op_time": [Span(time_text(entry.op_time, unit), "number")],
+            "exec_time": [Span(time_text(entry.exec_time, unit), "number")],
+            "line": [self._place(entry)],
+        }
 
     def _place(self, entry: ProfileEntry) -> Span:
         place = entry.place
@@ -166,21 +128,10 @@ class _Table:
                 parts.append(f"{flag} {quoted(value)}")
         return Span(str(place), "link", Link(" ".join(parts)))
 
-    def document(self) -> Document:
-        """The table."""
-        return LazyTable(self.heads(), len(self._entries), self.row, self._written, self._frozen)
-
     def total(self) -> Line:
         """The sums of what is listed."""
-        op_time, exec_time = self._totals
-        return self._line(
-            [
-                [Span(_TOTAL, "bold")],
-                *([], []),
-                *([Span(op_time, "bold")], [Span(exec_time, "bold")]),
-                [],
-            ]
-        )
+        texts = zip(("node", "op_time", "exec_time"), (_TOTAL, *self._totals), strict=True)
+        return self.row({name: [Span(text, "bold")] for name, text in texts})
 
 
 _TOTAL = "Device Total"
@@ -265,7 +216,7 @@ def _list_profile(context: Context, arguments: argparse.Namespace) -> Result:
             parts.append(TextDocument([*head, line(("No op execution passes.", "dim"))]))
             continue
         table = _Table(dump, one, arguments, context.width)
-        parts += [TextDocument(head), table.document()]
+        parts += [TextDocument(head), table]
         parts.append(TextDocument([line(), table.total()]))
     return ChainDocument(
         parts,

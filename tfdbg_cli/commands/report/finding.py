@@ -242,7 +242,7 @@ def _facts(health: TensorHealth, name: str, datum: Datum | None) -> dict[str, An
     """A tensor in a few facts; counts are ``None`` where its value isn't there."""
     facts = health.facts
     found: dict[str, Any] = {"name": printable(name), "op": "", "dtype": None, "shape": None}
-    node = (facts.dump.graph() or Graph([])).nodes.get(node_name_of(name))
+    node = facts.dump.node(node_name_of(name))
     found["op"] = printable(node.op_type) if node is not None else ""
     counts: dict[str, int | None] = dict.fromkeys(("nan", "neg_inf", "pos_inf", "size"))
     if datum is not None:

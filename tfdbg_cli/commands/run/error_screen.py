@@ -12,6 +12,7 @@ from tfdbg_cli.commands.registry import Command, Result
 from tfdbg_cli.commands.run.records import error_record
 from tfdbg_cli.commands.run.run_info import list_item
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.spans import source_span
 from tfdbg_cli.common.documents import Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.node_words import output_shapes
@@ -35,7 +36,7 @@ def error_document(context: Context) -> TextDocument:
     assert error is not None
     dump = context.dump
     graph = dump.graph() if dump is not None else None
-    node = graph.nodes.get(error.op_name) if graph is not None else None
+    node = dump.node(error.op_name) if dump is not None else None
     lister = "lp" if context.mode in PROFILE_MODES else "lt"
     lines = [
         line((f"!!! An error {_WHEN[error.is_late]} !!!", "error")),
@@ -142,16 +143,10 @@ def _places(dump: Dump | None, error: RunError, node: Node | None) -> list[Line]
 
 
 def _place(label: str, dump: Dump | None, place: tuple[str, int]) -> list[Line]:
-    file, number = place
     sources = dump.sources() if dump is not None else None
-    is_known = sources is not None and sources.lines(file) is not None
-    link = Link(f"ps {quoted(file)} -b {number}") if is_known else None
-    head: list[Span] = [Span(f"{file}:{number}", "link" if link else "", link)]
-    text = sources.line(file, number) if sources is not None else ""
-    return [
-        line(f"{label:<12}", *head),
-        *([line("            ", (text, "source"))] if text else []),
-    ]
+    text = sources.line(*place) if sources is not None else ""
+    lines = [line(f"{label:<12}", source_span(sources, *place))]
+    return [*lines, line("            ", (text, "source"))] if text else lines
 
 
 def _inputs(dump: Dump, graph: Graph, node: Node) -> list[Line]:

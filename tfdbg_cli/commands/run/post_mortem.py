@@ -9,8 +9,8 @@ import traceback
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.registry import Command, Result
 from tfdbg_cli.commands.reply import UiRequest
-from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.common.documents import Line, Link, MenuItem, Span, TextDocument, line
+from tfdbg_cli.commands.spans import source_span
+from tfdbg_cli.common.documents import Line, MenuItem, TextDocument, line
 
 __all__ = ["COMMANDS"]
 
@@ -37,13 +37,11 @@ def _traceback(context: Context, arguments: argparse.Namespace) -> Result:
 def _frame(context: Context, text: str) -> Line:
     """A line of a traceback; one that names a line of a file leads there."""
     found = _FRAME.fullmatch(text)
-    dump = context.dump
     if found is None:
         return line(text)
     before, file, between, number, rest = found.groups()
-    is_known = dump is not None and dump.sources().lines(file) is not None
-    link = Link(f"ps {quoted(file)} -b {number}") if is_known else None
-    return line(before, Span(f"{file}{between}{number}", "link" if link else "", link), rest)
+    sources = context.dump.sources() if context.dump is not None else None
+    return line(before, source_span(sources, file, number, f"{file}{between}{number}"), rest)
 
 
 def _ways(context: Context) -> list[Line]:

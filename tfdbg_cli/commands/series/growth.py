@@ -10,17 +10,15 @@ from typing import Any, NamedTuple
 from tfdbg_cli.commands.context import Context, compile_regex
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import (
-    ColumnChoice,
     ListCommand,
-    chosen_columns,
     order_arguments,
 )
 from tfdbg_cli.commands.registry import Argument, Command, Result
 from tfdbg_cli.commands.series.loss_line import number_role, number_text, spark_spans
 from tfdbg_cli.commands.series.magnitudes import doubling_text, factor_text, growth_curve
 from tfdbg_cli.commands.shell.parsing import quoted
-from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
-from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
+from tfdbg_cli.commands.table import LazyTable, fitted
+from tfdbg_cli.common.documents import ChainDocument, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.dumps.series.history import KEPT_RUNS, Growth, MeasuredTensor
 
 __all__ = ["COMMANDS"]
@@ -51,21 +49,31 @@ _KEYS: Mapping[str, Callable[[_GrowthRow], Any]] = {
     "runs": lambda row: row.runs,
     "curve": lambda row: row.growth.factor,
 }
-_HEADS = ("Tensor", "Module", "Grown", "Doubling", "Lowest", "Last", "Runs", "Curve")
+# Column -> its head, and whether it is numbers.
+_HEADS = {
+    "name": ("Tensor", False),
+    "module": ("Module", False),
+    "factor": ("Grown", True),
+    "doubling": ("Doubling", True),
+    "lowest": ("Lowest", True),
+    "last": ("Last", True),
+    "runs": ("Runs", True),
+    "curve": ("Curve", False),
+}
 
 
-def _cells(row: _GrowthRow) -> Sequence[Sequence[Span]]:
+def _cells(row: _GrowthRow, room: int) -> Mapping[str, Sequence[Span]]:
     name = row.tensor.name
-    return (
-        [Span(name, "link", Link(f"plot {quoted(name)} --log"))],
-        [Span(row.tensor.module or "-")],
-        [Span(factor_text(row.growth), "number")],
-        [Span(doubling_text(row.growth))],
-        [Span(number_text(row.growth.first), "number")],
-        [Span(number_text(row.last), number_role(row.last) or "number")],
-        [Span(str(row.runs))],
-        spark_spans(row.curve),
-    )
+    return {
+        "name": fitted([Span(name, "link", Link(f"plot {quoted(name)} --log"))], room),
+        "module": [Span(row.tensor.module or "-")],
+        "factor": [Span(factor_text(row.growth), "number")],
+        "doubling": [Span(doubling_text(row.growth))],
+        "lowest": [Span(number_text(row.growth.first), "number")],
+        "last": [Span(number_text(row.last), number_role(row.last) or "number")],
+        "runs": [Span(str(row.runs))],
+        "curve": spark_spans(row.curve),
+    }
 
 
 def _rows(context: Context, pattern: str) -> tuple[list[_GrowthRow], str, str]:
@@ -88,9 +96,10 @@ def _rows(context: Context, pattern: str) -> tuple[list[_GrowthRow], str, str]:
 
 def _growth(context: Context, arguments: argparse.Namespace) -> Result:
     rows, kind, whose = _rows(context, arguments.name_filter)
-    sort_by = arguments.sort_by or "factor"
-    reverse = arguments.reverse != (not arguments.sort_by)  # by itself: what grew most comes first
-    rows.sort(key=_KEYS[sort_by], reverse=reverse)
+    unsorted = "" if arguments.sort_by else "factor"
+    if unsorted:  # what grew most comes first
+        arguments.sort_by, arguments.reverse = unsorted, not arguments.reverse
+    rows.sort(key=_KEYS[arguments.sort_by], reverse=arguments.reverse)
     if arguments.json:
         return json_document(len(rows), lambda number: _item(rows[number]))
     if not rows:
@@ -100,20 +109,11 @@ def _growth(context: Context, arguments: argparse.Namespace) -> Result:
                 line(("They are while run -f waits: growth -h says which, and when.", "dim")),
             ]
         )
-    shown = chosen_columns(arguments.columns, [*_KEYS])
-    written = ListCommand(
-        "growth",
-        {"-n": arguments.name_filter},
-        shown=shown,
-        chosen=arguments.columns,
-        sort_by=sort_by,
-        reverse=reverse,
-        unsorted="" if arguments.sort_by else sort_by,
-        sorts=tuple(_KEYS),
-        filters={"name": "-n"},
-        flag="--columns",
+    options, filters = {"-n": arguments.name_filter}, {"name": "-n"}
+    written = ListCommand.of(
+        "growth", options, arguments, _KEYS, unsorted, sorts=tuple(_KEYS), filters=filters
     )
-    table = _table(rows, shown, written)
+    table = _table(rows, written)
     runs = max(row.runs for row in rows)
     kind, _, whom = kind.partition(" of ")
     head = f"The largest magnitudes of {len(rows)} tensor(s) in {runs} measured {kind}s"
@@ -125,28 +125,14 @@ def _growth(context: Context, arguments: argparse.Namespace) -> Result:
     return ChainDocument(parts, title="What grew", menu=menu)
 
 
-def _table(
-    rows: Sequence[_GrowthRow], shown: Sequence[ColumnChoice], written: ListCommand
-) -> LazyTable:
-    keys = [*_KEYS]
-    order = [keys.index(each.name) for each in shown]
-    cells = [_cells(row) for row in rows]
-    widths = []
-    for at, each in zip(order, shown, strict=True):
-        texts = (sum(len(span.text) for span in row[at]) for row in cells)
-        width = max(len(_HEADS[at]) + len(written.arrow(each.name)), *texts)
-        if at == 0:
-            width = min(width, _LONG_NAME)
-        width = each.width or width
-        widths.append(width if keys[at] in ("name", "module", "curve") else -width)
-
-    def made(row: Sequence[Sequence[Span]]) -> Line:
-        fitting = [fitted(row[at], abs(width)) for at, width in zip(order, widths, strict=True)]
-        return aligned(fitting, widths)
-
-    heads = made([written.head(key, head) for key, head in zip(keys, _HEADS, strict=True)])
-    frozen = frozen_width(shown, widths)
-    return LazyTable(heads, len(rows), lambda number: made(cells[number]), written, frozen)
+def _table(rows: Sequence[_GrowthRow], written: ListCommand) -> LazyTable:
+    room = next((each.width for each in written.shown if each.name == "name"), 0) or _LONG_NAME
+    cells = [_cells(row, room) for row in rows]
+    columns = {}
+    for name, (head, is_number) in _HEADS.items():
+        width = max(len(head), *(sum(len(span.text) for span in row[name]) for row in cells))
+        columns[name] = head, -width if is_number else width
+    return LazyTable(len(rows), written, columns, cells.__getitem__)
 
 
 def _item(row: _GrowthRow) -> dict[str, Any]:

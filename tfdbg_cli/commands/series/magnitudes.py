@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tfdbg_cli.commands.graph.phases import phase_of
 from tfdbg_cli.commands.series.loss_line import number_role, number_text, spark_spans
+from tfdbg_cli.commands.units import counted
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.common.node_words import MODULE
@@ -98,7 +99,7 @@ def _words(growth: Growth) -> Iterator[Span]:
     yield Span(number_text(growth.last), "number")
     yield Span(f" at run {growth.at}")
     if growth.has_grown:
-        runs = "1 run" if growth.runs == 1 else f"{growth.runs} runs"
+        runs = counted(growth.runs, "run")
         measured = f" ({growth.measured} measured)" if growth.measured <= growth.runs else ""
         yield Span(f", in {runs}{measured}")
         if growth.doubling is not None:

@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.reply import Candidate
@@ -15,7 +15,7 @@ from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.source.index import user_files
 from tfdbg_cli.commands.tensors.feeds import feed_parts
 from tfdbg_cli.commands.tensors.program_names import own_candidates
-from tfdbg_cli.commands.units import bytes_text
+from tfdbg_cli.commands.units import bytes_text, counted
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.elements import node_name_of
 
@@ -137,12 +137,7 @@ def op_types(context: Context, typed: str) -> Iterable[Candidate]:
     dump = context.dump
     if dump is None:
         return ()
-    counts = Counter(map(dump.op_type, dump.node_names()))
-    return [
-        Candidate(_as_pattern(name), f"{count} node{'s' if count > 1 else ''}")
-        for name, count in sorted(counts.items())
-        if name and name.startswith(typed)
-    ]
+    return _counted(Counter(map(dump.op_type, dump.node_names())), typed, "node")
 
 
 def dtypes(context: Context, typed: str) -> Iterable[Candidate]:
@@ -153,8 +148,12 @@ def dtypes(context: Context, typed: str) -> Iterable[Candidate]:
         counts[datum.dtype] += 1
         if time.monotonic() > until:
             break
+    return _counted(counts, typed, "tensor")
+
+
+def _counted(counts: Mapping[str, int], typed: str, word: str) -> list[Candidate]:
     return [
-        Candidate(_as_pattern(name), f"{count} tensor{'s' if count > 1 else ''}")
+        Candidate(_as_pattern(name), counted(count, word))
         for name, count in sorted(counts.items())
         if name and name.startswith(typed)
     ]

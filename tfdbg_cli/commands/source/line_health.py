@@ -12,7 +12,7 @@ from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.tensors.measurements import Background, Itself, Measurements
 from tfdbg_cli.tensors.statistics import Health
 
-__all__ = ["LineHealth", "Worst", "bad_text", "in_time"]
+__all__ = ["LineHealth", "Worst", "in_time"]
 
 # Making lines takes about so long at most for the health of their ops, and for their colours.
 _BUDGET_SECONDS = 0.005
@@ -34,12 +34,6 @@ class Worst(NamedTuple):
     total: int = 0
     role: str = ""
     is_known: bool = True
-
-
-def bad_text(health: Health) -> str:
-    """``3 nan, 1 +inf``."""
-    names = zip(health, ("nan", "-inf", "+inf"), strict=True)
-    return ", ".join(f"{count} {name}" for count, name in names if count)
 
 
 def in_time() -> Callable[[], bool]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.shell.parsing import quoted
 from tfdbg_cli.commands.source.index import SourceFile
-from tfdbg_cli.commands.source.line_health import LineHealth, Worst, bad_text, in_time
+from tfdbg_cli.commands.source.line_health import LineHealth, Worst, in_time
 from tfdbg_cli.commands.source.syntax import Syntax
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
@@ -282,7 +282,7 @@ class SourceListing(Document):
         name = first.tensor_name
         if len(name) > _LONGEST_NAME:
             name = f"…{name[1 - _LONGEST_NAME :]}"
-        return Span(f"◀ {name} {bad_text(health)}", role, self._tensors.link(first, bad=True))
+        return Span(f"◀ {name} {health.text}", role, self._tensors.link(first, bad=True))
 
     def _fold(self, number: int) -> list[Span]:
         """A link that shows the names under this line instead of another, or hides them."""

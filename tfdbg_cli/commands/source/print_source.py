@@ -12,7 +12,6 @@ from tfdbg_cli.commands.graph.phases import PHASES, Phase, phases_of
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.list_command import (
     ListCommand,
-    chosen_columns,
     order_arguments,
     pattern_argument,
 )
@@ -27,7 +26,7 @@ from tfdbg_cli.commands.source.index import (
 )
 from tfdbg_cli.commands.source.listing import FileView, SourceListing
 from tfdbg_cli.commands.source.syntax import syntax_of
-from tfdbg_cli.commands.table import LazyTable, aligned, fitted, frozen_width
+from tfdbg_cli.commands.table import LazyTable
 from tfdbg_cli.common.documents import (
     ChainDocument,
     Document,
@@ -100,43 +99,22 @@ def _table(
     # Where there are phases each tensor has one dump.
     ends = {phase.name: f"#({phase.name})" for phase in phases} or {"dumps": "#(tensor dumps)"}
     heads = {"path": "Source file path", "nodes": "#(nodes)", "tensors": "#(tensors)", **ends}
-    shown = chosen_columns(arguments.columns, [*heads])
-    written = ListCommand(
-        "ls",
-        {"-p": arguments.path_filter, "-n": arguments.node_name_filter},
-        shown=shown,
-        chosen=arguments.columns,
-        sort_by=arguments.sort_by,
-        reverse=arguments.reverse,
-        unsorted="path",
-        sorts=tuple(heads),
-        filters={"path": "-p"},
-        flag="--columns",
+    options = {"-p": arguments.path_filter, "-n": arguments.node_name_filter}
+    written = ListCommand.of(
+        "ls", options, arguments, heads, "path", sorts=tuple(heads), filters={"path": "-p"}
     )
-    usual = {key: -len(head + written.arrow(key)) for key, head in heads.items()}
-    usual["dumps"] = -14
-    usual["path"] = max(len(heads["path"]), *(len(entry.path) for entry in files))
-    widths = [
-        (each.width if usual[each.name] > 0 else -each.width) or usual[each.name] for each in shown
-    ]
+    columns = {key: (head, -len(head)) for key, head in heads.items()}
+    columns["path"] = heads["path"], max(len(entry.path) for entry in files)
 
-    def cells(made: dict[str, list[Span]]) -> Line:
-        row = [
-            fitted(made[each.name], abs(width)) if each.width else made[each.name]
-            for each, width in zip(shown, widths, strict=True)
-        ]
-        return aligned(row, widths)
-
-    def row(at: int) -> Line:
+    def cells(at: int) -> dict[str, list[Span]]:
         entry = files[at]
         has_source = dump.sources().lines(entry.path) is not None
         link = Link(f"ps {quoted(entry.path)} -b {entry.first_line}") if has_source else None
         made = {key: [Span(str(counts.of_column(entry, key)))] for key in heads}
         made["path"] = [Span(entry.path, role if link is None else (role or "link"), link)]
-        return cells(made)
+        return made
 
-    head = cells({key: written.head(key, text) for key, text in heads.items()})
-    return LazyTable(head, len(files), row, written, frozen_width(shown, widths))
+    return LazyTable(len(files), written, columns, cells)
 
 
 def _sorted(

@@ -265,8 +265,7 @@ def _health(array: np.ndarray[Any, Any] | None) -> str:
     health = measure(array).health
     if health is None:
         return "-"
-    counts = ((health.nan, "nan"), (health.neg_inf, "-inf"), (health.pos_inf, "+inf"))
-    return ", ".join(f"{count} {label}" for count, label in counts if count) or "ok"
+    return health.text or "ok"
 
 
 INJECT = Command(

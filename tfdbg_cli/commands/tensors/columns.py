@@ -12,6 +12,7 @@ from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.list_command import ColumnChoice, read_shown
 from tfdbg_cli.commands.reply import Candidate
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.spans import bad_spans
 from tfdbg_cli.commands.tensors.facts import Facts, TensorFacts
 from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.common.documents import Link, Span
@@ -104,12 +105,7 @@ def _health(row: Facts) -> tuple[Span, ...]:
         return (Span("?", "error") if found.error else Span("-", "dim"),)
     if not found.health.bad:
         return (Span("ok", "dim"),)
-    spans: list[Span] = []
-    for count, (label, role) in zip(found.health, _BAD, strict=True):
-        if count:
-            spans += [Span(" ")] if spans else []
-            spans.append(Span(f"{count} {label}", role))
-    return tuple(spans)
+    return tuple(bad_spans(found.health, " "))
 
 
 def _number(read: Callable[[Statistics], float | None]) -> Callable[[Facts], tuple[Span, ...]]:

@@ -86,8 +86,7 @@ class TensorFacts:
         return node.attributes.get(name, "") if node is not None else ""
 
     def _node(self, datum: Datum) -> Node | None:
-        graph = self.dump.graph()
-        return graph.nodes.get(datum.node_name) if graph is not None else None
+        return self.dump.node(datum.node_name)
 
     def measured(self, datum: Datum, *, numbers: bool = True) -> Statistics:
         """Its statistics, computed if need be; without ``numbers`` the health is enough."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from tfdbg_cli.commands.shell.parsing import quoted
+from tfdbg_cli.commands.spans import bad_spans
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.units import execution_word
 from tfdbg_cli.common.documents import Link, Span
@@ -75,13 +77,18 @@ class TensorHealth:
             return [*spans, Span("its value isn't there" if is_unknown else "can't be bad", "dim")]
         if not health.bad:
             return [*spans, Span("clean", "success")]
-        parts: list[Span] = []
-        for count, (label, role) in zip(health, _LABELS, strict=True):
-            if count:
-                parts += [Span(", ")] if parts else []
-                parts.append(Span(f"{count} {label}", role))
-        total = _size(found.shape)
-        return [*spans, *parts, *([Span(f" of {total}")] if total is not None else [])]
+        total = "" if found.shape is None else f" of {math.prod(found.shape)}"
+        return [*spans, *bad_spans(health), Span(total)]
+
+    def described(self, datum: Datum, name: Span | None = None) -> list[Span]:
+        """The tensor, how it is, and its range where that is cheap to know.
+
+        Args:
+            name: it, if it is to be called otherwise than here.
+        """
+        between = self.range(datum)
+        spans = [name or self.name(datum), Span("  "), *self.words(datum)]
+        return [*spans, Span(f"  {between}")] if between else spans
 
     def range(self, datum: Datum) -> str:
         """Minimum and maximum, where they cost little; else empty."""
@@ -106,15 +113,3 @@ class TensorHealth:
             "-inf": health.neg_inf if health is not None else None,
             "+inf": health.pos_inf if health is not None else None,
         }
-
-
-_LABELS = (("nan", "nan"), ("-inf", "inf"), ("+inf", "inf"))
-
-
-def _size(shape: tuple[int, ...] | None) -> int | None:
-    if shape is None:
-        return None
-    total = 1
-    for length in shape:
-        total *= length
-    return total

@@ -32,6 +32,7 @@ from tfdbg_cli.commands.tensors.columns import (
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.table import TensorTable
 from tfdbg_cli.commands.tensors.unlisted import has_unlisted, without_unlisted
+from tfdbg_cli.commands.units import counted
 from tfdbg_cli.commands.wrapping import columns_of, wrapped
 from tfdbg_cli.common.documents import ChainDocument, Line, Link, MenuItem, Span, TextDocument, line
 from tfdbg_cli.common.errors import DumpError, UserError, one_line
@@ -175,7 +176,7 @@ def _header(dump: Dump, arguments: argparse.Namespace, selection: _Selection) ->
     header = [line((f"{count} dumped tensor(s){passing}:", "bold"))]
     failures = selection.failures
     if selection.hidden and not arguments.tensor_filter:
-        views = "1 view" if selection.hidden == 1 else f"{selection.hidden} views"
+        views = counted(selection.hidden, "view")
         if has_unlisted(dump):
             views = f"{selection.hidden} constants, shapes and views"
         again = f"{_written(arguments).again} --views"

@@ -96,12 +96,12 @@ class TensorTable(WaitingTable):
                 width, self._longest(), written.sort_by, has_times=has_times or len(data) == 1
             )
         self._columns = [column_of(each.name) for each in shown]
-        self._list = replace(written, shown=shown, sorts=[each.name for each in COLUMNS])
+        self._written = replace(written, shown=shown, sorts=[each.name for each in COLUMNS])
         needs = [STATISTICS[column.name] for column in self._columns if column.name in STATISTICS]
         self._has_statistics, self._has_numbers = bool(needs), any(needs)
         self._has_histograms = any(column.name == "hist" for column in self._columns)
         measures = Histograms(facts.measurements) if self._has_histograms else facts.measurements
-        super().__init__(len(found), self._list, self._layout(), Background(measures))
+        super().__init__(len(found), self._written, self._layout(), Background(measures))
         self._kept: dict[int, Line] = {}
         self._marked: set[int] = set()
         self._waiting: set[int] = set()
@@ -112,19 +112,12 @@ class TensorTable(WaitingTable):
     def _longest(self) -> int:
         return max((len(datum.tensor_name) for datum in self._sample()), default=0)
 
-    def _layout(self) -> list[int]:
-        """How wide each column is; those of names as in a sample, within bounds."""
+    def _layout(self) -> dict[str, tuple[str, int]]:
+        """The head of each column and how wide it is; those of names as in a sample, in bounds."""
         sample = self._sample()
-        widths = []
-        for column, shown in zip(self._columns, self._list.shown, strict=True):
-            if shown.width:
-                widths.append(shown.width)
-                continue
-            is_wide = self._width >= WIDE and column.wide
-            width = max(
-                column.wide if is_wide else column.width,
-                len(column.head + self._list.arrow(column.name)),
-            )
+        columns = {}
+        for column, shown in zip(self._columns, self._written.shown, strict=True):
+            width = column.wide if self._width >= WIDE and column.wide else column.width
             if shown.is_frozen:
                 width = max(width, _WIDEST.get(column.name, 0) if column.name != "name" else 0)
             if column.name == "time" and self._found:
@@ -132,11 +125,11 @@ class TensorTable(WaitingTable):
                 width = max(width, len(f"[{self._facts.milliseconds(last):.3f}]"))
             elif column.name in _NAMES and column is not self._columns[-1]:
                 longest = max((len(column.key(self._facts, d)) for d in sample), default=0)
-                share = 2 * _NAMES[column.name] if self._list.chosen else _NAMES[column.name]
+                share = 2 * _NAMES[column.name] if self._written.chosen else _NAMES[column.name]
                 share = min(share, 0.5) if shown.is_frozen else share
                 width = max(width, min(longest, int(self._width * share)))
-            widths.append(width)
-        return widths
+            columns[column.name] = column.head, width
+        return columns
 
     def rows(self, start: int, stop: int) -> list[Line]:
         deadline = time.perf_counter() + _BUDGET_SECONDS
@@ -190,7 +183,7 @@ class TensorTable(WaitingTable):
         """
         before = [*self._widths]
         for at, column in enumerate(self._columns[:-1]):
-            shown = self._list.shown[at]
+            shown = self._written.shown[at]
             if shown.width or shown.is_frozen:
                 continue
             limit = _WIDEST.get(column.name, column.width)
@@ -252,13 +245,9 @@ class TensorTable(WaitingTable):
             self._facts,
             self._found,
             width,
-            written=self._list,
+            written=self._written,
             selected=self._selected,
         )
-
-    def head_line(self) -> Line:
-        """The heads, which sort."""
-        return self._aligned([self._list.head(each.name, each.head) for each in self._columns])
 
     def table_command(self, number: int, column: str, verb: str) -> str:
         """As any table's; rows are tensors, which can be selected."""
@@ -267,7 +256,7 @@ class TensorTable(WaitingTable):
                 "The name column can't be hidden.", "! keeps it in sight, -o names the columns."
             )
         if verb == "selected":
-            return replace(self._list, switches=(*self._list.switches, "--selected")).text
+            return replace(self._written, switches=(*self._written.switches, "--selected")).text
         if verb == "join":
             if len(self._selected) != 1 or self._row_datum(number).tensor_name in self._selected:
                 raise UserError("No single other tensor is selected.")
@@ -293,9 +282,9 @@ class TensorTable(WaitingTable):
 
     def _filtering(self, number: int, column: str) -> str:
         flag, value = self._like(number, column)
-        if not flag or (flag == "-f" and self._list.options.get("-f")):
+        if not flag or (flag == "-f" and self._written.options.get("-f")):
             return super()._filtering(number, column)
-        return replace(self._list, options={**self._list.options, flag: value}).text
+        return replace(self._written, options={**self._written.options, flag: value}).text
 
     def _like(self, number: int, column: str) -> tuple[str, str]:
         """The option that chooses the rows with the same cell, and its value; empty: none does."""

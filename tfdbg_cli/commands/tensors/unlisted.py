@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.common.traits import traits_of
 from tfdbg_cli.dumps.dump import Datum, Dump
+from tfdbg_cli.dumps.run_info import traits_of_run
 
 __all__ = ["has_unlisted", "without_unlisted"]
 
 
 def has_unlisted(dump: Dump) -> bool:
     """Whether lists of this framework's runs leave out more than views."""
-    info = dump.run_info()
-    traits = traits_of(info.engine) if info is not None else None
+    traits = traits_of_run(dump.run_info())
     return traits is not None and bool(traits.unlisted or traits.constants)
 
 
@@ -28,8 +27,7 @@ def without_unlisted(dump: Dump, data: Sequence[Datum]) -> Sequence[Datum]:
         dump: of one run.
         data: its tensors, in time order.
     """
-    info = dump.run_info()
-    traits = traits_of(info.engine) if info is not None else None
+    traits = traits_of_run(dump.run_info())
     if traits is None or not (traits.unlisted or traits.constants):
         return data
     graph = dump.graph()

@@ -20,6 +20,7 @@ __all__ = [
     "encoded",
     "fields",
     "floats",
+    "payload",
     "put_bytes",
     "put_double",
     "put_float",
@@ -105,6 +106,15 @@ def fields(
             at = stop
         else:
             raise DumpError(f"Field {number} has wire type {wire_type}: this is not a dump.")
+
+
+def payload(data: _Bytes, wanted: int, start: int = 0, end: int | None = None) -> tuple[int, int]:
+    """Where the last bytes, string or message field of a number lies; an empty place: nowhere."""
+    found = 0, 0
+    for number, kind, first, last in fields(data, start, end):
+        if number == wanted and kind == LENGTH:
+            found = first, last
+    return found
 
 
 def text(data: _Bytes, start: int, end: int) -> str:

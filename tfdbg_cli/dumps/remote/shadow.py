@@ -146,11 +146,7 @@ def shadowed(path: Any) -> Any:
     Raises:
         UserError: there is no folder at the address, or it can't be listed.
     """
-    if not is_remote(path):
-        return path
-    made = Shadow(path, keeps=True)
-    atexit.register(made.close)
-    return made.folder
+    return path if not is_remote(path) else _shadow_of(path).folder
 
 
 def fetched(path: Any) -> Any:
@@ -161,10 +157,16 @@ def fetched(path: Any) -> Any:
     """
     if not is_remote(path):
         return path
-    made = Shadow(path, keeps=True)
-    atexit.register(made.close)
+    made = _shadow_of(path)
     made.fetch()
     return made.folder
+
+
+def _shadow_of(address: str) -> Shadow:
+    """One that goes with the process."""
+    made = Shadow(address, keeps=True)
+    atexit.register(made.close)
+    return made
 
 
 @functools.cache

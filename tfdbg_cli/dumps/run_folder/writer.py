@@ -68,14 +68,6 @@ _PART_BYTES = 1 << 26
 _PART_TENSORS = 4096
 
 
-def _size_text(size: float) -> str:
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if size < 1024 or unit == "GB":
-            break
-        size /= 1024
-    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-
-
 class RunFolderWriter:
     """Writes one run, tensor by tensor.
 
@@ -86,8 +78,6 @@ class RunFolderWriter:
 
     Args:
         path: a new or empty folder.
-        limit: bytes of values to store. A tensor beyond it is listed with its type, shape and
-            counts, but without its value, and a warning in the folder says so.
         values: whether values are stored at all; without them hashes and statistics are.
 
     Attributes:
@@ -98,16 +88,12 @@ class RunFolderWriter:
         UserError: the folder isn't empty or can't be written to.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], limit: int | None = None, values: bool = True
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], values: bool = True) -> None:
         self.path = Path(path).expanduser()
         self.warnings: list[str] = []
-        self._limit = limit
         self._values = values
         self._digests: dict[int, Digest] = {}
         self._stored = 0
-        self._omitted = 0
         self._count = 0
         self._parts = 0
         self._keys: set[str] = set()
@@ -168,8 +154,7 @@ class RunFolderWriter:
                 small views have a value.
 
         Returns:
-            Whether the value is stored; ``False`` once the limit is reached, and for a value that
-            can't be read.
+            Whether the value is stored; ``False`` for one that can't be read.
 
         Raises:
             UserError: the disk is full or can't be written to.
@@ -257,7 +242,7 @@ class RunFolderWriter:
             if is_text(array):
                 record["text"] = True
             self._keep_digest(record, array, line)
-            if self._exceeds(record, len(line)):
+            if not self._stores(record, len(line)):
                 return False
             record.update(stored="strings", value_crc32=_checksum(line, b"\n"))
             self._strings.append(line + b"\n")
@@ -267,7 +252,7 @@ class RunFolderWriter:
         record.update(dtype=kind.name, shape=list(array.shape), bytes=raw.nbytes)
         record.update(nan=nan, neg_inf=minus, pos_inf=plus)
         self._keep_digest(record, array, raw_bytes(raw), (nan, minus, plus))
-        if self._exceeds(record, raw.nbytes):
+        if not self._stores(record, raw.nbytes):
             return False
         record.update(stored=stored, value_crc32=_checksum(raw_bytes(raw)))
         # Readers that know only NumPy's types refuse a file with any other.
@@ -290,16 +275,12 @@ class RunFolderWriter:
         found = ((name, self._digests.get(number)) for name, number in numbers.items())
         return {name: digest.hash for name, digest in found if digest is not None}
 
-    def _exceeds(self, record: dict[str, Any], size: int) -> bool:
-        if not self._values:
-            record["missing"] = _NO_VALUES
-            return True
-        if self._limit is None or self._stored + size <= self._limit:
+    def _stores(self, record: dict[str, Any], size: int) -> bool:
+        if self._values:
             self._stored += size
-            return False
-        self._omitted += 1
-        record["missing"] = f"It is beyond the limit of {_size_text(self._limit)} for this dump."
-        return True
+        else:
+            record["missing"] = _NO_VALUES
+        return self._values
 
     def flush(self) -> None:
         """Write what was collected so far.
@@ -421,11 +402,6 @@ class RunFolderWriter:
             for name, value in run_info.feeds.items():
                 self.add_feed(name, value)
         self.flush()
-        if self._omitted:
-            self.warnings.append(
-                f"The values of {self._omitted} tensors are not stored: they are beyond the limit "
-                f"of {_size_text(self._limit or 0)} for this dump."
-            )
         if self._digests:
             self._write(DIGESTS_FILE, written_digests(self._digests, self._count))
         columns = self._columns.chunks()
@@ -462,7 +438,6 @@ def _kind_of(datum: Datum) -> dict[str, Any]:
 def write_run_folder(
     dump: Dump,
     path: str | os.PathLike[str],
-    limit: int | None = None,
     values: bool = True,
     states: States | None = None,
 ) -> None:
@@ -471,14 +446,14 @@ def write_run_folder(
     Args:
         dump: what to write.
         path: a new or empty folder.
-        limit, values: as in `RunFolderWriter`.
+        values: as in `RunFolderWriter`.
         states: follows the parameters of the program's runs, of which this is one.
 
     Raises:
         UserError: the folder isn't empty, the disk is full or can't be written to.
     """
     info = dump.run_info()
-    writer = RunFolderWriter(path, limit, values)
+    writer = RunFolderWriter(path, values)
     writer.begin(info)
     graph = dump.graph()
     writer.add_graph(graph, dump.sources())

@@ -11,8 +11,6 @@ from tfdbg_cli.dumps.dump import (
     Datum,
     InconvertibleTensorProto,
     Predicate,
-    bound,
-    is_only_nonfinite,
 )
 from tfdbg_cli.dumps.tfdbg_dir.datum import DebugTensorDatum, DeviceFolder
 from tfdbg_cli.dumps.tfdbg_dir.events import (
@@ -256,36 +254,14 @@ class DebugDumpDir(GraphQueries):
             and (exclude is None or not exclude.search(datum.node_name))
             and (start is None or not start.match(datum.node_name))
         )
-        if is_only_nonfinite(predicate):
-            data = self.maybe_nonfinite(data)
-        predicate = bound(predicate, self)
-        found: list[Datum] = []
-        for datum in data:
-            if self._passes(datum, predicate, on_error):
-                found.append(datum)
-                if first_n > 0 and len(found) >= first_n:
-                    break
-        return found
+        told = on_error or _raise_others
+        return list(self.iter_find(predicate, max(first_n, 0), on_error=told, among=data))
 
-    def _passes(
-        self,
-        datum: Datum,
-        predicate: Predicate,
-        on_error: Callable[[Datum, Exception], None] | None,
-    ) -> bool:
-        try:
-            value = self.value(datum)
-        except DumpError as error:
-            if on_error is not None:
-                on_error(datum, error)
-            return False
-        try:
-            return bool(predicate(datum, value))
-        except Exception as error:
-            if on_error is None:
-                raise
-            on_error(datum, error)
-            return False
+
+def _raise_others(datum: Datum, error: Exception) -> None:
+    """A value that can't be read is named in the warnings; what a filter raises is raised."""
+    if not isinstance(error, DumpError):
+        raise error
 
 
 def _only(found: list[str]) -> str | list[str] | None:

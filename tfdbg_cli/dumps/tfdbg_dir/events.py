@@ -102,10 +102,7 @@ class Event:
             elif number == _GRAPH_DEF:
                 self.graph_def = data[a:b]
             elif number == _LOG_MESSAGE:
-                self.message = ""
-                for inner, inner_kind, start, end in wire.fields(data, a, b):
-                    if inner == 2 and inner_kind == wire.LENGTH:
-                        self.message = wire.text(data, start, end)
+                self.message = wire.text(data, *wire.payload(data, 2, a, b))
 
     def _read_summary(self, data: memoryview, start: int, end: int) -> None:
         for number, first, last in summary_fields(data, start, end):
@@ -120,16 +117,11 @@ class Event:
     def device_name(self) -> str:
         """The device as the file's own metadata has it, empty if it has none."""
         try:
-            for number, kind, a, b in wire.fields(self._metadata):
-                if number != 1 or kind != wire.LENGTH:
-                    continue
-                for inner, inner_kind, start, end in wire.fields(self._metadata, a, b):
-                    if inner == 2 and inner_kind == wire.LENGTH:
-                        content = parse_json(self._metadata[start:end])
-                        return Fields(content, lambda name: None).text("device")
+            start, end = wire.payload(self._metadata, 2, *wire.payload(self._metadata, 1))
+            content = parse_json(self._metadata[start:end])
+            return Fields(content, lambda name: None).text("device")
         except (DumpError, ValueError):
-            pass
-        return ""
+            return ""
 
     def need_tensor(self) -> TensorProto:
         """The tensor.

@@ -10,23 +10,17 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
 
-from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dtypes import DType
 from tfdbg_cli.dumps.files import readers
 from tfdbg_cli.dumps.proto import wire
 from tfdbg_cli.dumps.proto.tensor_proto import TensorProto
 
-__all__ = ["PlainTensor", "plain_tensor", "plain_tensors", "read_small", "read_smalls"]
+__all__ = ["PlainTensor", "plain_tensor", "read_small"]
 
 # What is larger is better mapped than read.
 _SMALL = 1 << 14
-
-# So many are looked at one by one more quickly.
-_FEW = 64
 
 # A FIFO isn't waited for.
 _FLAGS = os.O_RDONLY
@@ -36,8 +30,6 @@ for _flag in ("O_BINARY", "O_CLOEXEC", "O_NONBLOCK"):
 # The fields of an Event, and of the only value of its summary.
 _WALL_TIME, _SUMMARY, _VALUE = 0x09, 0x2A, 0x0A
 _TAG, _NODE_NAME, _METADATA = 0x0A, 0x3A, 0x4A
-# Those of its tensor: the field itself, its type, its shape and its elements.
-_TENSOR, _DTYPE, _SHAPE, _CONTENT = 0x42, 0x08, 0x12, 0x22
 # The field of the tensor up to its elements: its length, its type and shape, how many bytes follow.
 _HEAD = re.compile(
     rb"\x42([\x80-\xff]{0,2}[\0-\x7f])"
@@ -52,28 +44,17 @@ PlainTensor = tuple[DType, tuple[int, ...], int, int]
 
 def read_small(path: str) -> bytes | None:
     """The bytes of a small file; ``None``: it is none, or can't be read."""
-    return read_smalls([path])[0]
-
-
-def read_smalls(paths: Iterable[str]) -> list[bytes | None]:
-    """As `read_small` of each file."""
-    found: list[bytes | None] = []
-    begin, read, close, most = os.open, os.read, os.close, _SMALL
-    for path in paths:
-        data = None
-        if readers and path in readers:  # it lies elsewhere: what is here is none
-            found.append(None)
-            continue
+    if readers and path in readers:  # it lies elsewhere: what is here is none
+        return None
+    try:
+        file = os.open(path, _FLAGS)
         try:
-            file = begin(path, _FLAGS)
-            try:
-                data = read(file, most)
-            finally:
-                close(file)
-        except (OSError, ValueError):
-            pass
-        found.append(data if data is None or len(data) < most else None)
-    return found
+            data = os.read(file, _SMALL)
+        finally:
+            os.close(file)
+    except (OSError, ValueError):
+        return None
+    return data if len(data) < _SMALL else None
 
 
 def plain_tensor(data: bytes) -> PlainTensor | None:
@@ -120,63 +101,6 @@ def plain_tensor(data: bytes) -> PlainTensor | None:
     except IndexError:
         return None
     return dtype, shape, begin, end
-
-
-def plain_tensors(files: Sequence[bytes]) -> list[PlainTensor | None]:
-    """As `plain_tensor` of each file that `read_small` has read: one step for all is one look."""
-    if len(files) < _FEW:
-        return [plain_tensor(file) for file in files]
-    ends = np.cumsum([len(file) for file in files])
-    starts = np.concatenate([[0], ends[:-1]])
-    data = np.frombuffer(b"".join([*files, b"\0"]), np.uint8)
-    is_plain, at = np.ones(len(files), bool), starts
-
-    def expect(tag: int) -> None:
-        """A tag; behind it goes on."""
-        nonlocal is_plain, at
-        is_plain &= data.take(at, mode="clip") == tag
-        at = at + 1
-
-    def length() -> np.ndarray[Any, Any]:
-        """A length of one or two bytes; behind it goes on."""
-        nonlocal is_plain, at
-        first, second = (data.take(at + k, mode="clip").astype(np.int64) for k in (0, 1))
-        is_long = first > 0x7F
-        is_plain &= ~is_long | ((second > 0) & (second <= 0x7F))
-        at = at + 1 + is_long
-        return np.where(is_long, first - 0x80 + (second << 7), first)
-
-    expect(_WALL_TIME)
-    at = at + 8
-    for tag in (_SUMMARY, _VALUE):
-        expect(tag)
-        is_plain &= length() + at == ends
-    for tag in (_TAG, _NODE_NAME):
-        expect(tag)
-        at = length() + at
-    heads = at - starts
-    expect(_TENSOR)
-    length()
-    expect(_DTYPE)
-    at = at + 1
-    expect(_SHAPE)
-    at = length() + at
-    expect(_CONTENT)
-    length()
-    begins = at - starts
-    each = zip(files, is_plain.tolist(), heads.tolist(), begins.tolist(), strict=True)
-    tensors = [_tensor_of(file[head:begin]) if good else None for file, good, head, begin in each]
-    stops = begins + [0 if tensor is None else tensor[2] for tensor in tensors]
-    at = starts + stops
-    has_end, was_plain = at == ends, is_plain.copy()
-    expect(_METADATA)
-    is_plain &= length() + at == ends
-    is_plain |= was_plain & has_end
-    rows = zip(tensors, is_plain.tolist(), begins.tolist(), stops.tolist(), strict=True)
-    return [
-        (tensor[0], tensor[1], begin, stop) if good and tensor is not None else None
-        for tensor, good, begin, stop in rows
-    ]
 
 
 def _long(data: bytes, at: int) -> tuple[int, int]:

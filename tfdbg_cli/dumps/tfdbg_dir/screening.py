@@ -10,7 +10,6 @@ from tfdbg_cli.dumps.dtypes import DType, decode
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.finite import all_finite
 from tfdbg_cli.dumps.tfdbg_dir.datum import DebugTensorDatum
-from tfdbg_cli.dumps.tfdbg_dir.plain_event import plain_tensors, read_smalls
 
 __all__ = ["maybe_nonfinite"]
 
@@ -34,16 +33,12 @@ def _suspects(chunk: list[Datum]) -> list[Datum]:
     """As `maybe_nonfinite`: the elements of all tensors of a type are judged as one array."""
     found: list[int] = []
     held: dict[str, tuple[DType, list[int], list[bytes]]] = {}
-    # An empty path can't be opened.
-    is_file = [isinstance(datum, DebugTensorDatum) and datum.is_found for datum in chunk]
-    pairs = zip(chunk, is_file, strict=True)
-    files = read_smalls([datum.file_path if is_one else "" for datum, is_one in pairs])
-    plain = plain_tensors([data or b"" for data in files])
-    for number, (data, tensor) in enumerate(zip(files, plain, strict=True)):
-        if data is None or tensor is None:
+    for number, datum in enumerate(chunk):
+        plain = datum.plain() if isinstance(datum, DebugTensorDatum) else None
+        if plain is None:
             found.append(number)
             continue
-        dtype, _, start, end = tensor
+        (dtype, _, start, end), data = plain
         if dtype.name not in held:
             held[dtype.name] = dtype, [], []
         _, numbers, pieces = held[dtype.name]

@@ -18,7 +18,8 @@ from tfdbg_cli.common.documents import Document
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.files import replacing, written
 from tfdbg_cli.common.streams import tell
-from tfdbg_cli.common.traits import EngineTraits, traits_of
+from tfdbg_cli.common.traits import EngineTraits
+from tfdbg_cli.dumps.run_info import traits_of_run
 from tfdbg_cli.filters.registry import FilterRegistry
 from tfdbg_cli.precision.study import Kept, Study
 
@@ -95,8 +96,7 @@ class PrecisionGate:
     def _keep_of(self, context: Context) -> None:
         dump = context.dump
         assert dump is not None
-        info = dump.run_info()
-        self._traits = traits_of(info.engine) if info is not None else None
+        self._traits = traits_of_run(dump.run_info())
         study = self._study
         if self._traits is not None and self._traits.keeps_modules:
             study = self._units = self._units or Study(self._targets, by_module=True)

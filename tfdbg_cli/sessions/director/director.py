@@ -260,7 +260,7 @@ class RunDirector(ProgramHost):
             if dump is not None and debugger.ranks.is_joined:
                 _add_details(dump, debugger.ranks.details())
             if dump is not None and (run_info := dump.run_info()) is not None:
-                run_info.program = [*program_facts(), *self._seed()]
+                run_info.program = self._program()
             self._mark(dump, is_bad=failed or is_passing)
             # Only what somebody is going to look at is ever written.
             if isinstance(dump, MemoryDump):
@@ -305,7 +305,7 @@ class RunDirector(ProgramHost):
         if dump is None or self.debugger.store.has_failed:  # which was told
             return
         if (info := dump.run_info()) is not None:
-            info.program = [*program_facts(), *self._seed()]
+            info.program = self._program()
         self.debugger.store.retain(dump, self._states)
         self.debugger.store.release(dump)
 
@@ -316,14 +316,14 @@ class RunDirector(ProgramHost):
         info = capture.dump.run_info() if capture.dump is not None else None
         if info is None:
             info = RunInfo(call_count=number, error=error)
-        info.program = [*program_facts(), *self._seed()]
+        info.program = self._program()
         dump, capture.dump = capture.dump, None
         last_run.keep(self._context("post-mortem", info, dump), self._label())
 
-    def _seed(self) -> list[tuple[str, str]]:
-        """What random numbers began with, where the engine can tell."""
+    def _program(self) -> list[tuple[str, str]]:
+        """See `RunInfo.program`: what random numbers began with, too, where the engine can tell."""
         seed = self._adapter.seed() if isinstance(self._adapter, KnowsSeed) else None
-        return [] if seed is None else [("Seed", seed)]
+        return [*program_facts(), *([] if seed is None else [("Seed", seed)])]
 
     def _mark(self, dump: Dump | None, *, is_bad: bool) -> None:
         """Note the stop among the numbers over runs, which the dump knows from now on."""

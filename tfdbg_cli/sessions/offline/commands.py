@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from tfdbg_cli.commands.compare.command import OtherRun, compare_command
@@ -64,7 +65,8 @@ class _Folder:
     def list(self, context: Context, arguments: argparse.Namespace) -> Result:
         """``runs``."""
         if arguments.number is not None:
-            return self.use(context, argparse.Namespace(where=arguments.number, **_rest(arguments)))
+            arguments.where = arguments.number
+            return self.use(context, arguments)
         wanted = self._wanted(arguments)
         if wanted is not None:
             return self._list_found(wanted, arguments)
@@ -194,24 +196,13 @@ class _Folder:
 
     def numbers(self, context: Context, typed: str) -> Iterable[Candidate]:
         """Runs by number."""
-        found = []
-        for run in self._survey.runs:
-            if str(run.number).startswith(typed):
-                found.append(Candidate(str(run.number), run.path.name))
-                if len(found) == _OFFERED:
-                    break
-        return found
+        runs = (run for run in self._survey.runs if str(run.number).startswith(typed))
+        return [Candidate(str(run.number), run.path.name) for run in islice(runs, _OFFERED)]
 
     def places(self, context: Context, typed: str) -> Iterable[Candidate]:
         """Runs by word and by number."""
         words = [Candidate(word, what) for word, what in _WORDS.items() if word.startswith(typed)]
         return [*words, *self.numbers(context, typed)]
-
-
-def _rest(arguments: argparse.Namespace) -> dict[str, str]:
-    return {
-        name: getattr(arguments, name) for name in ("tensor_filter", "filter_exclude_node_names")
-    }
 
 
 def run_commands(survey: Survey, search: Search) -> tuple[Command, ...]:

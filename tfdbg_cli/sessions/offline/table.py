@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from tfdbg_cli.commands.list_command import ColumnChoice, ListCommand, chosen_columns
+from tfdbg_cli.commands.list_command import ListCommand
 from tfdbg_cli.commands.run.choices import RunFilter
 from tfdbg_cli.commands.table import WaitingTable
 from tfdbg_cli.common.documents import Line, Link, Span
@@ -64,27 +64,9 @@ class RunTable(WaitingTable):
             **({"first": (_FIRST, min(max(widest, len(_FIRST)), 40))} if wanted else {}),
             "fetches": ("Fetches", 0),
         }
-        self._heads = {name: head for name, (head, _) in columns.items()}
-        written = ListCommand(
-            "runs",
-            {} if wanted is None else {"-f": wanted.name, "-fenn": wanted.exclude},
-            shown=chosen_columns(order.columns, [*columns]),
-            chosen=order.columns,
-            sort_by=order.sort_by,
-            reverse=order.reverse,
-            unsorted="number",
-            sorts=RUN_COLUMNS,
-            flag="--columns",
-        )
-        widths = [self._width(each, columns[each.name][1]) for each in written.shown]
-        super().__init__(len(runs), written, widths, Background(survey), gap=2)
-
-    @staticmethod
-    def _width(shown: ColumnChoice, usual: int) -> int:
-        return (-shown.width if usual < 0 else shown.width) or usual or 20 * shown.is_frozen
-
-    def _line(self, cells: Mapping[str, Sequence[Span]]) -> Line:
-        return self._aligned(cells[each.name] for each in self._written.shown)
+        options = {} if wanted is None else {"-f": wanted.name, "-fenn": wanted.exclude}
+        written = ListCommand.of("runs", options, order, columns, "number", sorts=RUN_COLUMNS)
+        super().__init__(len(runs), written, columns, Background(survey), gap=2)
 
     def rows(self, start: int, stop: int) -> list[Line]:
         """The rows ``start`` to ``stop - 1``; what isn't known is asked for, not waited for."""
@@ -103,11 +85,6 @@ class RunTable(WaitingTable):
         for run in shown:
             self._survey.facts(run)
         self._background.drop([job for run in shown for job in run.jobs])
-
-    def head_line(self) -> Line:
-        """The heads of the columns."""
-        heads = self._heads.items()
-        return self._line({name: self._written.head(name, text) for name, text in heads})
 
     def _row(self, at: int, run: SurveyedRun, facts: RunFacts | None) -> Line:
         is_open = run.number == self._survey.current
@@ -135,7 +112,7 @@ class RunTable(WaitingTable):
         }
         if self._wanted is not None:
             cells["first"] = [Span(_tensor(self._found[at]), "link", Link(link))]
-        return self._line(cells)
+        return self.row(cells)
 
 
 def sorted_runs(

@@ -227,16 +227,14 @@ class BaseDebugWrapperSession(SessionSurface, ProgramHost):
                 "callable_runner and callable_options are mutually exclusive, but are both "
                 "specified in this call to BaseDebugWrapperSession.run()."
             )
-        if callable_runner is not None and (fetches is not None or feed_dict is not None):
-            raise ValueError(
-                "callable_runner and fetches/feed_dict are mutually exclusive, but are used "
-                "simultaneously."
-            )
-        if callable_options is not None and (fetches is not None or feed_dict is not None):
-            raise ValueError(
-                "callable_options and fetches/feed_dict are mutually exclusive, but are used "
-                "simultaneously."
-            )
+        if fetches is not None or feed_dict is not None:
+            callables = {"callable_runner": callable_runner, "callable_options": callable_options}
+            for name, given in callables.items():
+                if given is not None:
+                    raise ValueError(
+                        f"{name} and fetches/feed_dict are mutually exclusive, but are used "
+                        "simultaneously."
+                    )
         count = self.increment_run_call_count()
         adapter = self._session_adapter
         if callable_options is not None:

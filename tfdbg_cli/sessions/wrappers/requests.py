@@ -259,36 +259,29 @@ class WatchOptions:
         tensor_dtype_regex_whitelist: str | None = None,
     ) -> None:
         self.debug_ops = debug_ops or ["DebugIdentity"]
-        self.node_name_regex_allowlist = either(
-            "node_name_regex_allowlist", node_name_regex_allowlist, node_name_regex_whitelist
+        nodes, op_types, dtypes = either(
+            node_name_regex=(node_name_regex_allowlist, node_name_regex_whitelist),
+            op_type_regex=(op_type_regex_allowlist, op_type_regex_whitelist),
+            tensor_dtype_regex=(tensor_dtype_regex_allowlist, tensor_dtype_regex_whitelist),
         )
-        self.op_type_regex_allowlist = either(
-            "op_type_regex_allowlist", op_type_regex_allowlist, op_type_regex_whitelist
-        )
-        self.tensor_dtype_regex_allowlist = either(
-            "tensor_dtype_regex_allowlist",
-            tensor_dtype_regex_allowlist,
-            tensor_dtype_regex_whitelist,
-        )
+        self.node_name_regex_allowlist = nodes
+        self.op_type_regex_allowlist = op_types
+        self.tensor_dtype_regex_allowlist = dtypes
         self.tolerate_debug_op_creation_failures = tolerate_debug_op_creation_failures
 
     def __repr__(self) -> str:
         return (
-            f"WatchOptions(debug_ops={self.debug_ops!r}, "
-            f"node_name_regex_allowlist={self.node_name_regex_allowlist!r}, "
-            f"op_type_regex_allowlist={self.op_type_regex_allowlist!r}, "
-            f"tensor_dtype_regex_allowlist={self.tensor_dtype_regex_allowlist!r}, "
-            "tolerate_debug_op_creation_failures="
-            f"{self.tolerate_debug_op_creation_failures!r})"
+            f"WatchOptions({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
         )
 
 
-def either(name: str, new: str | None, old: str | None) -> str | None:
-    """The value of a keyword that has two names.
+def either(**lists: tuple[str | None, str | None]) -> list[str | None]:
+    """The values of lists that were given under their new or under their old names.
 
     Raises:
         TypeError: both were given.
     """
-    if new is not None and old is not None:
-        raise TypeError(f"{name} was given twice, under its old and its new name.")
-    return old if new is None else new
+    for name, (new, old) in lists.items():
+        if new is not None and old is not None:
+            raise TypeError(f"{name}_allowlist was given twice, under its old and its new name.")
+    return [old if new is None else new for new, old in lists.values()]

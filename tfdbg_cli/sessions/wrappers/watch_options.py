@@ -7,7 +7,7 @@ the protos that they are given and import no framework.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.sessions.wrappers.requests import either
@@ -98,29 +98,16 @@ def watch_graph(
         raise ValueError("debug_ops must not be empty or None.")
     if not debug_urls:
         raise ValueError("debug_urls must not be empty or None.")
-    patterns = (
-        either("node_name_regex_allowlist", node_name_regex_allowlist, node_name_regex_whitelist),
-        either("op_type_regex_allowlist", op_type_regex_allowlist, op_type_regex_whitelist),
-        either(
-            "tensor_dtype_regex_allowlist",
-            tensor_dtype_regex_allowlist,
-            tensor_dtype_regex_whitelist,
-        ),
+    patterns = either(
+        node_name_regex=(node_name_regex_allowlist, node_name_regex_whitelist),
+        op_type_regex=(op_type_regex_allowlist, op_type_regex_whitelist),
+        tensor_dtype_regex=(tensor_dtype_regex_allowlist, tensor_dtype_regex_whitelist),
     )
-    tests = [_begins_with(pattern) for pattern in patterns]
-
-    def wanted(facts: tuple[str, str, str]) -> bool:
-        return all(test is None or test(fact) for test, fact in zip(tests, facts, strict=True))
-
-    tensors = list(_tensors(graph, wanted))
+    tensors = [(node, slot) for node, slot, matches in _tensors(graph, patterns) if all(matches)]
     if not any(patterns):
         tensors.append(("*", -1))
-    _watch(
-        run_options,
-        tensors,
-        (debug_ops, debug_urls, tolerate_debug_op_creation_failures, global_step),
-    )
-    run_options.debug_options.reset_disk_byte_usage = reset_disk_byte_usage
+    how = (debug_ops, debug_urls, tolerate_debug_op_creation_failures, global_step)
+    _watch(run_options, tensors, how, reset_disk_byte_usage)
 
 
 def watch_graph_with_denylists(
@@ -145,19 +132,11 @@ def watch_graph_with_denylists(
             `watch_graph`.
     """
     patterns = (node_name_regex_denylist, op_type_regex_denylist, tensor_dtype_regex_denylist)
-    tests = [_begins_with(pattern) for pattern in patterns]
-
-    def wanted(facts: tuple[str, str, str]) -> bool:
-        return not any(
-            test is not None and test(fact) for test, fact in zip(tests, facts, strict=True)
-        )
-
-    _watch(
-        run_options,
-        _tensors(graph, wanted),
-        (debug_ops, debug_urls, tolerate_debug_op_creation_failures, global_step),
+    tensors = (
+        (node, slot) for node, slot, matches in _tensors(graph, patterns) if not any(matches)
     )
-    run_options.debug_options.reset_disk_byte_usage = reset_disk_byte_usage
+    how = (debug_ops, debug_urls, tolerate_debug_op_creation_failures, global_step)
+    _watch(run_options, tensors, how, reset_disk_byte_usage)
 
 
 def watch_graph_with_blacklists(
@@ -187,25 +166,25 @@ def watch_graph_with_blacklists(
     )
 
 
-def _begins_with(pattern: str | None) -> Callable[[str], object] | None:
-    return re.compile(pattern).match if pattern else None
-
-
 def _watch(
     run_options: Any,
     tensors: Iterable[tuple[str, int]],
     how: tuple[_Texts, _Texts | None, bool, int],
+    reset_disk_byte_usage: bool,
 ) -> None:
     """Add a watch for each of some tensors, with the last arguments of `add_debug_tensor_watch`."""
     for node, slot in tensors:
         add_debug_tensor_watch(run_options, node, slot, *how)
+    run_options.debug_options.reset_disk_byte_usage = reset_disk_byte_usage
 
 
-def _tensors(
-    graph: Any, wanted: Callable[[tuple[str, str, str]], bool]
-) -> Iterator[tuple[str, int]]:
-    """``(node, slot)`` of the tensors whose node's name, op type, and dtype are wanted."""
+def _tensors(graph: Any, patterns: Sequence[str | None]) -> Iterator[tuple[str, int, list[bool]]]:
+    """``(node, slot, matches)`` of all tensors.
+
+    Which patterns that are given the node's name, its op type and the dtype begin with.
+    """
     for op in graph.get_operations():
         for slot, tensor in enumerate(op.outputs):
-            if wanted((op.name, op.type, tensor.dtype.name)):
-                yield op.name, slot
+            facts = zip(patterns, (op.name, op.type, tensor.dtype.name), strict=True)
+            matches = [re.match(pattern, fact) is not None for pattern, fact in facts if pattern]
+            yield op.name, slot, matches

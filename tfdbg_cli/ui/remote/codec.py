@@ -55,6 +55,7 @@ __all__ = [
     "TURNED",
     "Head",
     "Kind",
+    "count",
     "encode_completion",
     "encode_document",
     "encode_reply",
@@ -159,7 +160,8 @@ def integer(data: Any) -> int:
     return data
 
 
-def _count(data: Any) -> int:
+def count(data: Any) -> int:
+    """The same, of a number that isn't negative."""
     if integer(data) < 0:
         raise ValueError("a negative number")
     return integer(data)
@@ -304,7 +306,7 @@ HEAD = _named(
     steps=_PRINTED,
     kind=_TEXT,
     tables=_many(
-        _row(TableLines, _NUMBER, _NUMBER, Kind(int, _count), _FLAG),
+        _row(TableLines, _NUMBER, _NUMBER, Kind(int, count), _FLAG),
         _MOST_TABLES,
     ),
     turns=Kind(sorted, lambda data: frozenset(map(_text, data))),

@@ -9,7 +9,7 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from tfdbg_cli.commands.reply import CommandInfo, Completion, Leave, Reply, Toast
 from tfdbg_cli.commands.shell.history import History
@@ -47,6 +47,8 @@ _PENDING_SECONDS = 0.15
 
 _MOST_STATUSES = 64
 _MOST_CELLS = 1_000
+
+_Part = TypeVar("_Part", Cell, Field)
 
 
 class RemoteHistory(History):
@@ -325,30 +327,22 @@ class RemoteDocument(Document):
     def locate(self, indices: Sequence[int]) -> int:
         return codec.PLACE.decode(self._ask("locate", indices=[int(index) for index in indices]))
 
+    def _in_line(
+        self, name: str, number: int, known: dict[int, list[_Part]], kind: codec.Kind[list[_Part]]
+    ) -> list[_Part]:
+        """What is asked of a line once, until the line itself is asked for again."""
+        if number not in known and 0 <= number < self._count:
+            if len(known) >= _MOST_CELLS:
+                known.clear()
+            with contextlib.suppress(UserError):
+                known[number] = kind.decode(self._ask(name, line=number))
+        return known.get(number, [])
+
     def cells(self, number: int) -> list[Cell]:
-        if not 0 <= number < self._count:
-            return []
-        if number not in self._cells:
-            if len(self._cells) >= _MOST_CELLS:
-                self._cells.clear()
-            try:
-                self._cells[number] = codec.CELLS.decode(self._ask("cells", line=number))
-            except UserError:
-                return []
-        return self._cells[number]
+        return self._in_line("cells", number, self._cells, codec.CELLS)
 
     def fields(self, number: int) -> list[Field]:
-        """Asked for once, until the line is."""
-        if not 0 <= number < self._count:
-            return []
-        if number not in self._fields:
-            if len(self._fields) >= _MOST_CELLS:
-                self._fields.clear()
-            try:
-                self._fields[number] = codec.FIELDS.decode(self._ask("fields", line=number))
-            except UserError:
-                return []
-        return self._fields[number]
+        return self._in_line("fields", number, self._fields, codec.FIELDS)
 
     def table_command(self, number: int, column: str, verb: str) -> str:
         answer = self._ask("table_command", line=max(number, 0), column=column, verb=verb)

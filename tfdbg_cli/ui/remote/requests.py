@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tfdbg_cli.common.tables import VERBS
 from tfdbg_cli.net.wire import MalformedError
-from tfdbg_cli.ui.remote.codec import integer
+from tfdbg_cli.ui.remote.codec import count, integer
 
 __all__ = ["AT_ONCE", "LONGEST", "SILENT", "ClientRequest", "check_hello", "parse_request"]
 
@@ -41,15 +41,8 @@ def _text(data: Any) -> str:
     return data
 
 
-def _count(data: Any) -> int:
-    found = integer(data)
-    if found < 0:
-        raise ValueError("a negative number")
-    return found
-
-
 def _width(data: Any) -> int:
-    return min(max(_count(data), 1), _WIDEST)
+    return min(max(count(data), 1), _WIDEST)
 
 
 def _direction(data: Any) -> int:
@@ -64,20 +57,20 @@ def _verb(data: Any) -> str:
     return str(data)
 
 
-def _indices(data: Any) -> tuple[int, ...]:
-    if not isinstance(data, list) or len(data) > _MOST_INDICES:
-        raise ValueError("no indices")
-    return tuple(integer(number) for number in data)
+def _numbers(most: int, read: Callable[[Any], int]) -> Callable[[Any], tuple[int, ...]]:
+    def numbers(data: Any) -> tuple[int, ...]:
+        if not isinstance(data, list) or len(data) > most:
+            raise ValueError("no list of numbers")
+        return tuple(map(read, data))
+
+    return numbers
+
+
+_indices = _numbers(_MOST_INDICES, integer)
 
 
 def _place(data: Any) -> tuple[int, ...] | None:
     return None if data is None else _indices(data)
-
-
-def _numbers(data: Any) -> tuple[int, ...]:
-    if not isinstance(data, list) or len(data) > _MOST_RELEASED:
-        raise ValueError("no list")
-    return tuple(_count(number) for number in data)
 
 
 def _flags(data: Any) -> int:
@@ -87,42 +80,42 @@ def _flags(data: Any) -> int:
 
 _Checks = Mapping[str, Callable[[Any], Any]]
 
-_LINES: _Checks = {"document": _count, "start": _count, "stop": _count}
+_LINES: _Checks = {"document": count, "start": count, "stop": count}
 
 _REQUESTS: Mapping[str, _Checks] = {
     "run": {"text": _text, "width": _width},
-    "complete": {"text": _text, "cursor": _count},
+    "complete": {"text": _text, "cursor": count},
     "commands": {},
     "lines": _LINES,
     "settle": _LINES,
     "status": _LINES,
     "find": {
-        "document": _count,
+        "document": count,
         "pattern": _text,
         "flags": _flags,
         "start": integer,
         "direction": _direction,
     },
     "matches": {
-        "document": _count,
+        "document": count,
         "pattern": _text,
         "flags": _flags,
-        "start": _count,
-        "stop": _count,
+        "start": count,
+        "stop": count,
     },
-    "locate": {"document": _count, "indices": _indices},
-    "cells": {"document": _count, "line": _count},
-    "fields": {"document": _count, "line": _count},
-    "table_command": {"document": _count, "line": _count, "column": _text, "verb": _verb},
-    "element": {"document": _count, "indices": _indices},
-    "step": {"document": _count, "indices": _place, "direction": _direction},
-    "resized": {"document": _count, "width": _width},
-    "paged": {"document": _count, "rows": _width},
-    "turned": {"document": _count, "way": _text, "indices": _place},
-    "release": {"documents": _numbers},
+    "locate": {"document": count, "indices": _indices},
+    "cells": {"document": count, "line": count},
+    "fields": {"document": count, "line": count},
+    "table_command": {"document": count, "line": count, "column": _text, "verb": _verb},
+    "element": {"document": count, "indices": _indices},
+    "step": {"document": count, "indices": _place, "direction": _direction},
+    "resized": {"document": count, "width": _width},
+    "paged": {"document": count, "rows": _width},
+    "turned": {"document": count, "way": _text, "indices": _place},
+    "release": {"documents": _numbers(_MOST_RELEASED, count)},
     "typed": {"text": _text},
     "played": {"text": _text},
-    "interrupt": {"request": _count},
+    "interrupt": {"request": count},
     "progress": {},
     "stop": {},
     "detach": {},
@@ -148,7 +141,7 @@ def parse_request(message: Mapping[str, Any]) -> ClientRequest:
     try:
         arguments = {key: check(message[key]) for key, check in checks.items()}
         return ClientRequest(
-            _count(message.get("id", 0)), _count(message.get("at", 0)), name, arguments
+            count(message.get("id", 0)), count(message.get("at", 0)), name, arguments
         )
     except (KeyError, TypeError, ValueError) as error:
         raise MalformedError(f"{name}: {error!r}") from None

@@ -17,7 +17,7 @@ from tfdbg_cli.ui.plain import PlainUI
 from tfdbg_cli.ui.screen.app import App
 from tfdbg_cli.ui.screen.stack import ViewStack
 from tfdbg_cli.ui.screen.terminal.progress import ProgressLine
-from tfdbg_cli.ui.screen.terminal.terminal import RealTerminal, Terminal
+from tfdbg_cli.ui.screen.terminal.terminal import Terminal
 from tfdbg_cli.ui.themes import Theme, choose_theme
 
 __all__ = ["ScreenUI"]
@@ -51,7 +51,7 @@ class ScreenUI(UserInterface):
             settings.warn(text)
         self._was_warned = False
         self._color = color
-        self._open_terminal = open_terminal or (lambda: RealTerminal(streams))
+        self._open_terminal = open_terminal or (lambda: Terminal(streams))
         self._views = ViewStack()
         self._app: App | None = None
         self._plain: PlainUI | None = None

@@ -81,14 +81,12 @@ class States:
     def _bad(self, datum: Datum, found: Statistics) -> State:
         assert self._health is not None
         assert found.health is not None
-        nan, negative, positive = found.health
-        counts = ((nan, "nan"), (negative, "-inf"), (positive, "+inf"))
-        words = [f"{_short(count)} {word}" for count, word in counts if count]
+        words = [f"{_short(count)} {word}" for count, word in found.health.kinds]
         text = f"✗ {' '.join(words)}"
         if len(text) > LABEL:
             text = f"✗ {words[0]} …"
         link = self._health.link(datum, bad=True)
-        return State(text, "nan" if nan else "inf", link, is_bad=True)
+        return State(text, "nan" if found.health.nan else "inf", link, is_bad=True)
 
     @property
     def is_pending(self) -> bool:

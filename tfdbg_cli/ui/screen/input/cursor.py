@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from tfdbg_cli.common.documents import Cell, Document
 from tfdbg_cli.common.interpreter.program_signals import contained
+
+if TYPE_CHECKING:
+    from tfdbg_cli.ui.screen.view import View
 
 __all__ = ["ElementCursor"]
 
 # Lines without elements that the cursor jumps over.
 _REACH = 512
-
-
-class _Page(Protocol):
-    """What the cursor needs of the view that it is on."""
-
-    document: Document
-    top: int
-
-    @property
-    def bottom(self) -> int:
-        """The line behind the last visible one."""
-        ...
-
-    def show_place(self, number: int, first: int, behind: int) -> None:
-        """Scroll so that some characters of a line are visible."""
-        ...
 
 
 class ElementCursor:
@@ -38,7 +25,7 @@ class ElementCursor:
         view: the view.
     """
 
-    def __init__(self, view: _Page) -> None:
+    def __init__(self, view: View) -> None:
         self._view = view
         self._place: tuple[int, int] | None = None
         # Where a cell is a block of elements: the one that the cursor was put on.

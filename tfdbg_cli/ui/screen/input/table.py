@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from tfdbg_cli.common.documents import Document, Field, Line, TableLines
+from tfdbg_cli.common.documents import Field, Line, TableLines
 from tfdbg_cli.common.interpreter.program_signals import contained
 
+if TYPE_CHECKING:
+    from tfdbg_cli.ui.screen.view import View
+
 __all__ = ["TableCursor", "TablePlace"]
-
-
-class _Page(Protocol):
-    """What the cursor needs of the view that it is on."""
-
-    document: Document
-    top: int
-
-    @property
-    def bottom(self) -> int:
-        """The line behind the last visible one."""
-        ...
-
-    def show(self, number: int) -> None:
-        """Scroll only if a line isn't visible."""
-        ...
-
-    def show_place(self, number: int, first: int, behind: int) -> None:
-        """Scroll so that some characters of a line are visible."""
-        ...
-
-    def lines(self, start: int, stop: int) -> list[Line]:
-        """Lines of the Document."""
-        ...
 
 
 class TablePlace(NamedTuple):
@@ -56,7 +35,7 @@ class TableCursor:
         view: the view.
     """
 
-    def __init__(self, view: _Page) -> None:
+    def __init__(self, view: View) -> None:
         self._view = view
         self._row: int | None = None
         self._column = ""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import urwid
 
-from tfdbg_cli.ui.screen.paint.cells import Cells, Target, canvas_of
+from tfdbg_cli.ui.screen.input.controls import Controls
+from tfdbg_cli.ui.screen.paint.cells import Cells, canvas_of
 from tfdbg_cli.ui.screen.paint.painter import paint
 from tfdbg_cli.ui.screen.state import ScreenState
 
-__all__ = ["InputHandler", "ScreenFrame"]
+__all__ = ["ScreenFrame"]
 
 
 # urwid's type of a size; a box widget is only ever given columns and rows.
@@ -22,30 +22,6 @@ def _box(size: _Size) -> tuple[int, int]:
     if len(size) != 2:
         raise ValueError("the screen is a box widget")
     return size
-
-
-class InputHandler(Protocol):
-    """Whom a `ScreenFrame` tells about keys and the mouse."""
-
-    def key(self, name: str) -> None:
-        """A key was pressed."""
-        ...
-
-    def click(self, target: Target | None, col: int, row: int) -> None:
-        """The left button went down."""
-        ...
-
-    def drag(self, col: int, row: int) -> None:
-        """The mouse moved with the left button down."""
-        ...
-
-    def release(self) -> None:
-        """A button went up."""
-        ...
-
-    def wheel(self, lines: int, columns: int, col: int, row: int) -> None:
-        """The wheel turned over a place."""
-        ...
 
 
 class ScreenFrame(urwid.Widget):
@@ -60,12 +36,12 @@ class ScreenFrame(urwid.Widget):
     no_cache = ["render"]  # noqa: RUF012
 
     def __init__(
-        self, state: ScreenState, handler: InputHandler, on_drawn: Callable[[], None] = lambda: None
+        self, state: ScreenState, controls: Controls, on_drawn: Callable[[], None] = lambda: None
     ) -> None:
         super().__init__()
         self._on_drawn = on_drawn
         self._state = state
-        self._handler = handler
+        self._controls = controls
         self._rows: list[Cells] = []
 
     def render(self, size: _Size, focus: bool = False) -> urwid.TextCanvas:
@@ -78,7 +54,7 @@ class ScreenFrame(urwid.Widget):
 
     def keypress(self, size: _Size, key: str) -> str | None:
         """Every key is the handler's."""
-        self._handler.key(key)
+        self._controls.key(key)
         return None
 
     def mouse_event(
@@ -89,15 +65,15 @@ class ScreenFrame(urwid.Widget):
             if button == 1:
                 inside = 0 <= row < len(self._rows)
                 target = self._rows[row].target_at(col) if inside else None
-                self._handler.click(target, col, row)
+                self._controls.click(target, col, row)
             elif button in {4, 5}:
                 step = -3 if button == 4 else 3
                 sideways = "shift" in event
-                self._handler.wheel(0 if sideways else step, step if sideways else 0, col, row)
+                self._controls.wheel(0 if sideways else step, step if sideways else 0, col, row)
             elif button in {6, 7}:
-                self._handler.wheel(0, -3 if button == 6 else 3, col, row)
+                self._controls.wheel(0, -3 if button == 6 else 3, col, row)
         elif event.endswith("mouse drag") and button == 1:
-            self._handler.drag(col, row)
+            self._controls.drag(col, row)
         elif event.endswith("mouse release"):
-            self._handler.release()
+            self._controls.release()
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import urwid
 
@@ -127,43 +127,42 @@ def _segments(
             name = (span.role or "link") + "+link"
             pieces.append(Segment(span.text, name, Target("command", span.link.command)))
     element = view.cursor.span_on(number)
-    if element is not None:
-        pieces = _with_cursor(pieces, made.text, element)
+    if element is not None:  # what pixels stand in place of is written out here
+        pieces = _marked(pieces, [element], lambda attribute: "link-focus", made.text)
     cell = view.table.span_on(number)
     if cell is not None:
-        pieces = [
-            Segment(
-                part,
-                "table-cell" if found else _on_row(pieces[index].attribute),
-                pieces[index].target,
-            )
-            for index, part, found in cut_at([piece.text for piece in pieces], [cell])
-        ]
+        pieces = _marked(pieces, [(0, len(made.text))], _on_row)
+        pieces = _marked(pieces, [cell], lambda attribute: "table-cell")
     if view.pattern is None or element is not None:
         return pieces
     text = made.text
     end = len(text)
     if end > _LONG_LINE:
         end = min(end, view.left + view.width + _LONG_LINE)
+    found = "match-current" if number == view.match else "match"
     places = match_places(view.pattern, text, end)
-    if not places:
-        return pieces
-    attribute = "match-current" if number == view.match else "match"
-    return [
-        Segment(part, attribute if found else pieces[index].attribute, pieces[index].target)
-        for index, part, found in cut_at([piece.text for piece in pieces], places)
-    ]
+    return _marked(pieces, places, lambda attribute: found) if places else pieces
 
 
-def _with_cursor(pieces: Sequence[Segment], text: str, element: tuple[int, int]) -> list[Segment]:
-    """The segments of a line with the cursor on some of its characters."""
+def _marked(
+    pieces: Sequence[Segment],
+    places: Sequence[tuple[int, int]],
+    look: Callable[[Look], Look],
+    text: str = "",
+) -> list[Segment]:
+    """The segments of a line, cut at some places, which look otherwise.
+
+    Args:
+        text: what those places say, if it isn't what the segments say.
+    """
     made: list[Segment] = []
     at = 0
-    for index, part, found in cut_at([piece.text for piece in pieces], [element]):
-        behind = at + len(part)
-        if found:  # what pixels stand in place of is written out here
-            made.append(Segment(text[at:behind], "link-focus", pieces[index].target))
+    for index, part, found in cut_at([piece.text for piece in pieces], places):
+        behind, piece = at + len(part), pieces[index]
+        if found:
+            shown = text[at:behind] or part
+            made.append(Segment(shown, look(piece.attribute), piece.target))
         else:
-            made.append(Segment(part, pieces[index].attribute, pieces[index].target))
+            made.append(Segment(part, piece.attribute, piece.target))
         at = behind
     return made

@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TextIO
 
 import urwid
 from urwid.display import raw
@@ -23,73 +23,7 @@ from tfdbg_cli.ui.foreign import is_foreign
 if TYPE_CHECKING:
     from tfdbg_cli.ui.screen.terminal.watchdog import Watchdog
 
-__all__ = ["RealTerminal", "Terminal", "watchdog_of_terminal"]
-
-
-class Terminal(Protocol):
-    """What the screen is drawn on. A context manager: the terminal is ours inside of it.
-
-    Attributes:
-        screen: urwid's screen, inside.
-        polls_size: whether nobody tells us of a new size.
-        on_signal: called in the handler of a signal that now waits; must be quick.
-    """
-
-    polls_size: bool
-    on_signal: Callable[[], None]
-
-    @property
-    def screen(self) -> urwid.BaseScreen:
-        """urwid's screen, to be used inside."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None: ...
-
-    def size(self) -> tuple[int, int]:
-        """Columns and rows; known outside, too."""
-        ...
-
-    def started(self) -> None:
-        """The screen is up."""
-        ...
-
-    def waiting_signals(self) -> Iterable[int]:
-        """Signals that came while no command was at work; each is returned once."""
-        ...
-
-    def terminate(self, number: int) -> None:
-        """Let a signal do what it would have done; for one that ends, give the terminal back."""
-        ...
-
-    def working(self, busy: bool) -> None:
-        """Tell whether a command is at work, which Ctrl-C then interrupts."""
-        ...
-
-    def write(self, text: str) -> None:
-        """Send something to the terminal that draws nothing."""
-        ...
-
-    def run(self, command: str, lines: Iterable[str] | None = None) -> int:
-        """Run a shell command on the terminal, while the screen is down.
-
-        Args:
-            command: for the shell.
-            lines: its stdin, as far as it reads; default: the terminal.
-
-        Returns:
-            Its exit status.
-        """
-        ...
-
-    def has_output(self) -> bool:
-        """Whether the program printed something since the screen is up."""
-        ...
-
-    def output(self) -> str:
-        """What it printed."""
-        ...
+__all__ = ["Terminal", "watchdog_of_terminal"]
 
 
 class _TerminalScreen(raw.Screen):
@@ -273,7 +207,7 @@ def _ignore() -> None:
     """Before the loop runs, and after it, there is nobody to tell of a signal."""
 
 
-class RealTerminal:
+class Terminal:
     """The terminal of the process, by its descriptors 0 and 1 as the debugger found them.
 
     The UI reads and writes duplicates of them; what the program prints meanwhile is held back and
