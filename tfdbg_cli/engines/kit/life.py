@@ -194,7 +194,7 @@ class RunLife(ABC, Generic[R]):
                 ahead.discard()
             follower = self.follower(nodes) if nodes else None
             if follower is not None:
-                contain(follower, self.give_up)
+                contain(follower, self)
                 run.watcher, run.is_followed = follower, True
                 follower.begin_run()
                 follower.start()
@@ -208,7 +208,7 @@ class RunLife(ABC, Generic[R]):
             ahead.discard()
         watcher = timing or self.policy.watcher(watch, run.kind, ahead)
         if watcher is not ahead:
-            contain(watcher, self.give_up)
+            contain(watcher, self)
         run.watcher = watcher
         if watcher is ahead and not watcher.names_late:
             description.began(watcher)
@@ -402,7 +402,7 @@ class RunLife(ABC, Generic[R]):
             following.discard()
             following = None
         if watch is not None and self._run is None:
-            self._ahead = following or contain(self.policy.ahead(watch), self.give_up)
+            self._ahead = following or contain(self.policy.ahead(watch), self)
             if following is None:
                 self._ahead.since = time.perf_counter()
                 self._ahead.look_ahead()

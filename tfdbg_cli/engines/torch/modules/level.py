@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
-from tfdbg_cli.common.interpreter.recursion import room
+from tfdbg_cli.common.interpreter.recursion import ROOM, lift
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
@@ -21,7 +21,7 @@ from tfdbg_cli.engines.kit.levels import MODULES
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
 from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
 from tfdbg_cli.engines.torch.levels import TorchLevel
-from tfdbg_cli.engines.torch.modules.calls import Border, Gradient, ModuleCall, alias_of
+from tfdbg_cli.engines.torch.modules.calls import Border, Gradient, InnerCall, ModuleCall, alias_of
 from tfdbg_cli.engines.torch.modules.checks import (
     GRADIENT,
     INPUT,
@@ -34,11 +34,10 @@ from tfdbg_cli.engines.torch.modules.checks import (
     Found,
     Stale,
     Words,
-    unseen,
 )
 from tfdbg_cli.engines.torch.modules.dump import ModuleRecords, ModulesDump
 from tfdbg_cli.engines.torch.modules.facts import FactsOf
-from tfdbg_cli.engines.torch.modules.inside import Insides, tell_arrived
+from tfdbg_cli.engines.torch.modules.inside import Insides
 from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode, mark_end, watch_outside
 from tfdbg_cli.engines.torch.modules.replay import Aside, Replayer, ReplayRefusal
 from tfdbg_cli.engines.torch.modules.search import Search
@@ -95,7 +94,7 @@ class ModulesLevel(TorchLevel):
         self,
         watch: Watch,
         names: Names,
-        parameters: Callable[[], Iterable[torch.Tensor]],
+        parameters: Callable[[], Sequence[torch.Tensor]],
         aside: Aside,
         excused: set[Any],
         spares: list[FullLevel],
@@ -119,12 +118,14 @@ class ModulesLevel(TorchLevel):
         self._examines = examines
         self._checks = Checks(stale, sizes)
         self._facts = facts
-        self._insides = Insides(facts, self._checks)
+        # Hooks of autograd nodes may live on: they don't keep this.
+        self._arrived = functools.partial(_tell, weakref.ref(self), ModulesLevel.arrived)
+        self._insides = Insides(self._checks, self._arrived)
         self._calls: list[ModuleCall] = []
         self._replayer = Replayer(watch, names, aside)
         self._search = Search(self._calls, self._replayer, self._words)
         self._open: list[ModuleCall] = []
-        self._inner: list[Any] = []  # modules in the calls of others that are open
+        self._inner: list[InnerCall] = []  # that are open
         self._counts: dict[int, int] = {}
         self._borders: dict[int, Border] = {}  # by the id of the tensor
         self._phases: list[str] = []
@@ -199,7 +200,6 @@ class ModulesLevel(TorchLevel):
 
     # What the program does.
 
-    @unseen
     def enter_module(self, module: Any, arguments: Any = None) -> None:
         """A forward pass may begin here; what it gets is kept."""
         if self._checks.failure is not None:
@@ -207,8 +207,9 @@ class ModulesLevel(TorchLevel):
         if "backward" in self._phases:  # a part of it that is computed again
             return
         if self._inner or (self._open and not self._open[-1].is_wrapper):
-            self._inner.append(module)
-            self._insides.enter(module, arguments)
+            call = InnerCall(module, self._open[-1], self._facts(module))
+            self._inner.append(call)
+            self._insides.enter(call, arguments)
         else:
             self._enter_outermost(module, arguments or ((), {}), sys._getframe(1))
 
@@ -218,7 +219,8 @@ class ModulesLevel(TorchLevel):
             self.rest()
         count = self._counts.get(id(module), 0)
         self._counts[id(module)] = count + 1
-        call = ModuleCall(module, arguments, parent, count, frame)
+        facts = self._facts(module)
+        call = ModuleCall(module, facts, arguments, parent, count, frame)
         for tensor, version in call.tensors:
             border = self._borders.get(id(tensor))
             if border is not None and border.reference() is tensor and border.version == version:
@@ -227,7 +229,7 @@ class ModulesLevel(TorchLevel):
                 self._outside.ops.use(tensor)
                 if tensor.is_floating_point():
                     self._checks.add(INPUT, call, 0, tensor)
-        writes = self._facts(module).writes
+        writes = facts.writes
         if writes is not False:
             call.keep(min(self._most, _MOST_AT_FIRST if writes is None else _MOST_WRITTEN))
         if writes:
@@ -243,19 +245,18 @@ class ModulesLevel(TorchLevel):
     def _look_at_weights(self, call: ModuleCall) -> None:
         """Parameters that others than optimizers have written to may have been bad before."""
         assert call.start is not None
-        facts, found = self._facts(call.module), call.start.parameters
+        facts, found = call.facts, call.start.parameters
         is_new = facts.known_writes < 0
         if call.start.writes != facts.known_writes and (is_new or all(p.is_cpu for p in found)):
             facts.known_writes = call.start.writes
             self._checks.add_all(WEIGHT, found, found)
 
-    @unseen
     def leave_module(self, module: Any, output: Any) -> None:
         """What it returns is looked at."""
         if "backward" in self._phases:
             return
         if self._inner:
-            self._insides.leave(self._inner.pop(), self._open[-1], output)
+            self._insides.leave(self._inner.pop(), output)
         else:
             self._leave_outermost(output)
 
@@ -263,7 +264,7 @@ class ModulesLevel(TorchLevel):
         self._insides.leave_outermost(output)
         call = self._open.pop()
         call.ended = time.perf_counter_ns()
-        has_written, facts = call.has_written(), self._facts(call.module)
+        has_written, facts = call.has_written(), call.facts
         if has_written and not facts.writes:
             for tensor, version in call.tensors:
                 if tensor.is_inference() and version_of(tensor) != version:
@@ -294,14 +295,22 @@ class ModulesLevel(TorchLevel):
         self._checks.add(OUTPUT, border, slot, tensor)
         node = tensor.grad_fn
         if node is not None:
-            arrived = functools.partial(tell_arrived, weakref.ref(self), border, tensor.output_nr)
-            node.register_prehook(arrived)
+            node.register_prehook(functools.partial(self._arrived, border, tensor.output_nr))
 
-    @unseen
-    def arrived(self, border: Border, tensor: torch.Tensor) -> None:
-        """The gradient of a tensor is known."""
-        border.gradients.append(Gradient(tensor, self._backward))
-        self._checks.add(GRADIENT, border, border.slot, tensor)
+    def arrived(self, thing: Border | InnerCall, number: int, gradients: Any) -> None:
+        """A backward pass has come to what a module has returned.
+
+        Args:
+            thing: what that was.
+            number: which of the gradients is its.
+            gradients: what the autograd node gets that has made it.
+        """
+        tensor = gradients[number] if number < len(gradients) else None
+        if tensor is None:
+            return
+        if isinstance(thing, Border):
+            thing.gradients.append(Gradient(tensor, self._backward))
+        self._checks.add(GRADIENT, thing, getattr(thing, "slot", 0), tensor)
 
     # Backward passes and updates.
 
@@ -309,9 +318,10 @@ class ModulesLevel(TorchLevel):
         """The gradients of parameters won't tell of those of what modules return."""
         self._insides.will_be_partial()
 
-    @unseen
-    def passed(self, node: OutsideNode, gradients: Iterable[torch.Tensor | None]) -> None:
-        """A node outside of modules hands gradients on."""
+    def passed(
+        self, node: OutsideNode, gradients: Iterable[torch.Tensor | None], given: Any = None
+    ) -> None:
+        """A node outside of modules hands gradients on; it was given others."""
         for slot, tensor in enumerate(gradients):
             if tensor is not None:
                 node.gradients[slot] = Gradient(tensor, self._backward)
@@ -321,7 +331,6 @@ class ModulesLevel(TorchLevel):
         """Something went wrong where nobody looks: it is told as soon as somebody does."""
         self._checks.failure = error
 
-    @unseen
     def enter_phase(self, phase: str, owner: Any = None) -> None:
         """Before the parameters change is the time to look."""
         if self._checks.failure is not None:
@@ -340,7 +349,7 @@ class ModulesLevel(TorchLevel):
             if self._open:  # nobody asks parameters when it is over
                 self._insides.will_be_partial()
             if not self._open and "backward" not in self._phases:
-                told = functools.partial(_passed, weakref.ref(self))
+                told = functools.partial(_tell, weakref.ref(self), ModulesLevel.passed)
                 self._nodes += watch_outside(losses, told)
         elif is_outermost and not self._open:
             self._stepped = take(call_frame(sys._getframe(1)), None, None)
@@ -348,7 +357,6 @@ class ModulesLevel(TorchLevel):
             self._judge()
         self._phases.append(phase)
 
-    @unseen
     def leave_phase(self) -> None:
         """Updated parameters are looked at."""
         phase = self._phases.pop()
@@ -359,7 +367,7 @@ class ModulesLevel(TorchLevel):
             step, self._step = self._step, None
             for call in self._calls:
                 if call.start is not None and call.parent is None:
-                    self._facts(call.module).known_writes = call.start.count_writes()
+                    call.facts.known_writes = call.start.count_writes()
             if step is not None and not self._found and any(map(is_nonfinite, bad)):
                 self._step_again(*step)
 
@@ -430,7 +438,6 @@ class ModulesLevel(TorchLevel):
         except ReplayRefusal as refusal:
             self._search.refusals.append(f"{kind}.step(): {refusal}")
 
-    @unseen
     def backward_done(self, is_grad: bool, value: Any = None) -> None:
         """Gradients of parameters are looked at."""
         if self._open or "backward" in self._phases:
@@ -440,20 +447,22 @@ class ModulesLevel(TorchLevel):
             self._checks.add_all(PARAMETER, found, found)
         else:
             leaves = {id(each): each for each in (*self._leaves(), *self._insides.told())}
-            pairs = [(each, gradient_of(each)) for each in leaves.values()]
-            told = [(each, gradient) for each, gradient in pairs if gradient is not None]
-            self._checks.add_all(PARAMETER, [p for p, _ in told], [g for _, g in told])
+            found, gradients = [], []
+            for each in leaves.values():
+                gradient = gradient_of(each)
+                if gradient is not None:
+                    found.append(each)
+                    gradients.append(gradient)
+            self._checks.add_all(PARAMETER, found, gradients)
         if self._phases or self.kind != "training run":
             self._judge()
 
     def _leaves(self) -> Iterable[torch.Tensor]:
         """The parameters that a backward pass may be about."""
-        found = {id(each): each for each in self._parameters()}
-        if not found:
-            roots = {id(call.module): call.module for call in self._calls if call.parent is None}
-            for root in roots.values():
-                found.update((id(each), each) for each in root.parameters())
-        return found.values()
+        if found := self._parameters():
+            return found
+        roots = {id(call.module): call.module for call in self._calls if call.parent is None}
+        return [each for root in roots.values() for each in root.parameters()]
 
     # Looking into a module.
 
@@ -471,13 +480,16 @@ class ModulesLevel(TorchLevel):
         self._insides.look_at_averages()
         known = set(self._found)
         outside = self._outside.checked() if self._outside.ops.count else None
-        found = [item for item in self._checks.bad(outside) if item not in known]
-        found = [item for item in found if self._words.key(*item) not in self._excused]
+        found = [
+            item
+            for item in self._checks.bad(outside)
+            if item not in known and self._words.key(*item) not in self._excused
+        ]
         self._found += found
-        # Read with the others just now: a device is waited for once.
-        leaks = outside is not None and any(each.is_made_inside for each, _ in outside.bad())
         if not found or any(replay.passed for replay in self._search.replays):
             return
+        # Read with the others just now: a device is waited for once.
+        leaks = outside is not None and any(each.is_made_inside for each, _ in outside.bad())
         is_on = self._is_on
         self.stop()
         self._outside.stop()
@@ -537,7 +549,7 @@ class ModulesLevel(TorchLevel):
     def progress(self) -> str:
         if self._open:
             chain = self._open[-1].chain
-            return f"in {self._words.label([*chain, *self._inner[-1:]])}"
+            return f"in {self._words.label([*chain, *(each.module for each in self._inner[-1:])])}"
         return self._outside.progress()
 
     def finish(self, error: BaseException | None) -> Capture:
@@ -657,14 +669,23 @@ class ModulesLevel(TorchLevel):
             yield f"Not replayed: {self._search.refusals[0]}. The next runs are watched op by op."
 
 
-def _passed(reference: weakref.ref[ModulesLevel], node: OutsideNode, gradients: Any) -> None:
-    """Likewise."""
+def _tell(reference: weakref.ref[ModulesLevel], told: Callable[..., None], *what: Any) -> None:
+    """A hook of an autograd node: it must neither raise nor return anything.
+
+    Args:
+        reference: to the level that is told; it may be gone.
+        told: its method.
+        what: what that gets.
+    """
     level = reference()
     if level is None:
         return
+    lift(ROOM)
     try:
-        with room:
-            level.passed(node, gradients)
+        with quiet():
+            told(level, *what)
     except Exception as error:
         pass_on(error)
         level.failed(error)
+    finally:
+        lift(-ROOM)

@@ -136,7 +136,7 @@ class RecordingLevel(RunRecorder):
             checks, ops = self.checked(), self.ops
             if checks is None or not checks.has_nothing or ops.troubles or ops.failure is not None:
                 return None
-            top = ops.contexts.state().top
+            top = ops.contexts.local.state.top
             outer = top.outer if top is not None else None
             return FastStep.of(optimizer, make, outer, self._allowance)
         return None

@@ -117,7 +117,7 @@ class RunRecorder(TorchLevel):
         for guest in self._guests:
             guest.is_busy = False
         PROCESS_PATCHES.enter(self)
-        self.ops.contexts.state().begin()
+        self.ops.contexts.local.state.begin()
         self._insert()
 
     def stop(self) -> None:
@@ -133,7 +133,7 @@ class RunRecorder(TorchLevel):
     @property
     def can_resume(self) -> bool:
         """Whether it was started on this thread, and nothing else was recorded since."""
-        return self._thread == threading.get_ident() and PROCESS_PATCHES.follows(self)
+        return self._thread == threading.get_ident() and PROCESS_PATCHES.recorder is self
 
     def pause(self) -> None:
         """Don't record for a while, at next to no cost: `resume`, `start` or `end` follows.
@@ -144,15 +144,17 @@ class RunRecorder(TorchLevel):
         for guest in self._guests:
             guest.is_busy = True
         self._remove()
-        PROCESS_PATCHES.pause(self)
+        if PROCESS_PATCHES.recorder is self:
+            PROCESS_PATCHES.compiled.turn(is_on=False)
 
     def resume(self) -> None:
         """Go on recording, on the same thread."""
         self.is_on = True
         for guest in self._guests:
             guest.is_busy = False
-        PROCESS_PATCHES.resume(self)
-        self.ops.contexts.state().begin()
+        if PROCESS_PATCHES.recorder is self:
+            PROCESS_PATCHES.compiled.turn(is_on=True)
+        self.ops.contexts.local.state.begin()
         self._insert()
 
     def end(self) -> None:
@@ -174,9 +176,8 @@ class RunRecorder(TorchLevel):
         insert_mode(self._mode)
 
     def _remove(self) -> None:
-        if modes_below() and is_inserted(self._mode):
+        if modes_below() and remove_mode(self._mode):
             PROCESS_PATCHES.keep_key()
-            remove_mode(self._mode)
         if self._expanding is not None:
             remove_function_mode(self._expanding)
 
@@ -188,7 +189,7 @@ class RunRecorder(TorchLevel):
         try:
             yield
         finally:
-            self.ops.contexts.state().begin()
+            self.ops.contexts.local.state.begin()
             insert_mode(self._mode)
 
     @property
@@ -200,8 +201,8 @@ class RunRecorder(TorchLevel):
     def hand_over(self, other: RunRecorder) -> None:
         """Another one is told of what comes, though it hasn't been started."""
         # The op that is about to be done may have its autograd node already.
-        seen = self.ops.contexts.state().last_sequence
-        other.ops.contexts.state().last_sequence = seen
+        seen = self.ops.contexts.local.state.last_sequence
+        other.ops.contexts.local.state.last_sequence = seen
         self._mode.tell(other.ops)
 
     def join(self, place: OpContext | None = None) -> Callable[[], None]:
@@ -214,7 +215,7 @@ class RunRecorder(TorchLevel):
         """
         if is_inserted(self._mode):
             return lambda: None
-        state = self.ops.contexts.state()
+        state = self.ops.contexts.local.state
         state.begin()
         if place is not None:
             state.push(place)
@@ -231,7 +232,7 @@ class RunRecorder(TorchLevel):
 
     def here(self) -> OpContext | None:
         """Where this thread is, for another thread that works for it."""
-        state = self.ops.contexts.state()
+        state = self.ops.contexts.local.state
         top = state.top
         if top is None:
             return None
@@ -258,7 +259,7 @@ class RunRecorder(TorchLevel):
 
     def enter_module(self, module: torch.nn.Module, arguments: Any = None) -> None:
         """Names are under the module from now on."""
-        state = self.ops.contexts.state()
+        state = self.ops.contexts.local.state
         caller = next((each.module for each in reversed(state.contexts) if each.module), None)
         self._enter(state, module, caller, sys._getframe(1))
 
@@ -280,7 +281,7 @@ class RunRecorder(TorchLevel):
         path = self._names.module(modules[-1], None, caller).path
         if count:
             self._calls[path] = count
-        state = self.ops.contexts.state()
+        state = self.ops.contexts.local.state
         self._enter(state, modules[-1], caller, sys._getframe(1), outer)
 
     def _enter(
@@ -317,7 +318,7 @@ class RunRecorder(TorchLevel):
 
     def leave_module(self, module: torch.nn.Module, output: Any = None) -> None:
         """The call returns, or (with ``None``) raises."""
-        state = self.ops.contexts.state()
+        state = self.ops.contexts.local.state
         if any(_is_of(context, module) for context in state.contexts):
             while (left := state.pop()) is not None and not _is_of(left, module):
                 pass
@@ -335,7 +336,7 @@ class RunRecorder(TorchLevel):
         """
         renew_mode(self._mode)
         contexts = self.ops.contexts
-        state = contexts.state()
+        state = contexts.local.state
         frame = sys._getframe(1)
         if phase == BACKWARD:
             self._hand_over(owner)
@@ -355,7 +356,7 @@ class RunRecorder(TorchLevel):
 
     def leave_phase(self) -> None:
         """It ends."""
-        state = self.ops.contexts.state()
+        state = self.ops.contexts.local.state
         while (left := state.pop()) is not None and left.module is not None:
             pass
 
@@ -406,7 +407,7 @@ class RunRecorder(TorchLevel):
     def made_node(self, sequence: int) -> str:
         """The op that made an autograd node on this thread; empty: none that was recorded."""
         self.ops.describe()
-        record = self.ops.contexts.state().forward.get(sequence)
+        record = self.ops.contexts.local.state.forward.get(sequence)
         return record.name if record is not None else ""
 
     # What came of it.

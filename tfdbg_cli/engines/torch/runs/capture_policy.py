@@ -97,5 +97,9 @@ class TorchCapturePolicy(CapturePolicy):
         return found
 
     def _parameters(self) -> list[torch.Tensor]:
-        groups = [group for optimizer in self._optimizers for group in optimizer.param_groups]
-        return [parameter for group in groups for parameter in group["params"]]
+        return [
+            parameter
+            for optimizer in self._optimizers
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        ]

@@ -130,14 +130,10 @@ class Lifecycle(RunLife[TorchRun]):
         """Whether there is what a stepper needs."""
         return _HAS_STEPS and Coroutine.is_possible()
 
-    def quiet(self) -> contextlib.AbstractContextManager[Any]:
-        """No function mode of the program sees what is asked of tensors."""
-        context: contextlib.AbstractContextManager[Any] = quiet()
-        return context
-
-    def is_paused(self) -> bool:
-        """Whether the program is being traced."""
-        return is_tracing()
+    # No function mode of the program sees what is asked of tensors, and a trace is no run. These
+    # are asked often: they have no frame of ours.
+    quiet = staticmethod(quiet)
+    is_paused = staticmethod(is_tracing)
 
     def settle(self) -> None:
         """What compiled functions need until they return is taken off."""
@@ -290,7 +286,7 @@ class Lifecycle(RunLife[TorchRun]):
         found = self.policy.ahead(watcher.watch)
         if not isinstance(found, RecordingLevel):
             return None
-        self._next = contain(found, self.give_up)
+        self._next = contain(found, self)
         found.look_ahead()
         watcher.hand_over(found)
         return found.ops

@@ -52,8 +52,8 @@ class Optimizers:
         self._owned: dict[int, tuple[tuple[tuple[int, int], ...], frozenset[int]]] = {}
 
     def __iter__(self) -> Iterator[Optimizer]:
-        found = [reference() for reference in list(self._alive.values())]
-        return iter([optimizer for optimizer in found if optimizer is not None])
+        found = list(self._alive.values())
+        return iter([each for reference in found if (each := reference()) is not None])
 
     def __bool__(self) -> bool:
         return bool(self._alive)
@@ -96,7 +96,11 @@ class Optimizers:
     def own(self, module: torch.nn.Module) -> bool:
         """Whether one of them updates a parameter of a module."""
         sets = [self._parameters(optimizer) for optimizer in self]
-        return any(any(id(p) in owned for owned in sets) for p in parameters_in(module))
+        for key in map(id, parameters_in(module)):
+            for owned in sets:
+                if key in owned:
+                    return True
+        return False
 
     def _parameters(self, optimizer: Optimizer) -> frozenset[int]:
         groups = getattr(optimizer, "param_groups", ())
@@ -333,7 +337,7 @@ class Patches:
         runs, intercepted, visitors = self._runs, self._intercepted, self._visitors
 
         def around(module: torch.nn.Module, /, *args: Any, **kwargs: Any) -> Around | None:
-            if is_product(module, sys._getframe(2)):
+            if isinstance(module, torch.fx.GraphModule) and is_product(sys._getframe(2)):
                 return None
             for found in intercepted:
                 if found.takes(module):
@@ -343,7 +347,7 @@ class Patches:
                     return visitor.around(original, module, args, kwargs)
             return runs.around_module(original, module, args, kwargs)
 
-        return surrounding(original, around, in_compiled=False, passes=runs.pass_module)
+        return surrounding(original, around, in_compiled=False, passes=runs.loading.passes)
 
     def _fetch(self, original: Any) -> Any:
         def around(fetcher: Any, indices: Any, /) -> Around | None:

@@ -205,7 +205,7 @@ class SteppedCall:
         run = TorchRun(self._description)
         run.is_call = True
         run.watcher = self._watcher
-        contain(run.watcher, runs.give_up)
+        contain(run.watcher, runs)
         self._place = RunPosition(run)
 
         def go_back() -> None:
