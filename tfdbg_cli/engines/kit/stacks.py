@@ -23,6 +23,7 @@ __all__ = [
     "columns_at",
     "kind_of",
     "take",
+    "user_frame",
     "user_frames",
     "variables",
 ]
@@ -215,6 +216,22 @@ def call_frame(frame: FrameType | None) -> FrameType | None:
             break
         frame = frame.f_back
     return frame
+
+
+def user_frame(frame: FrameType | None = None) -> FrameType | None:
+    """The innermost frame of the user's own code.
+
+    Args:
+        frame: where to start looking outwards; default: the caller.
+    """
+    found: FrameType | None = frame or sys._getframe(1)
+    while found is not None:
+        code = found.f_code
+        known = _kinds.get(id(code))
+        if (known[1] if known is not None else _find_kind(code)) == USER:
+            break
+        found = found.f_back
+    return found
 
 
 def user_frames(frame: FrameType | None) -> Iterator[FrameType]:

@@ -330,7 +330,8 @@ class RunDirector(ProgramHost):
 
     def followed(self) -> frozenset[str]:
         """What the expressions of ``track`` name."""
-        return frozenset() if self.debugger.is_detached else self._following.nodes()
+        nodes = self._following.nodes()
+        return frozenset() if nodes and self.debugger.is_detached else nodes
 
     def follow(self, number: int, dump: Dump) -> None:
         """Note what is asked for by ``track`` of a run of a program."""

@@ -15,14 +15,11 @@ from tfdbg_cli.engines.torch.around.compiled import (
     can_be_opaque,
     is_guarded,
 )
-from tfdbg_cli.engines.torch.around.expanding import ExpandingMode
 from tfdbg_cli.engines.torch.modes import insert_mode, is_inserted, remove_mode
-from tfdbg_cli.engines.torch.record.capture import CaptureMode
 from tfdbg_cli.engines.torch.record.freeing import ResizeWatch
 from tfdbg_cli.engines.torch.traits import TRAITS
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
     from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
 __all__ = ["PROCESS_PATCHES", "ProcessPatches"]
@@ -95,16 +92,10 @@ class ProcessPatches:
         return bool(self.setting("keep") == "clone")
 
     @property
-    def _is_opaque(self) -> bool:
-        return self.setting("compiled") == "opaque" and can_be_opaque()
-
-    def mode(self, ops: OpRecorder) -> CaptureMode:
-        """What sees the ops."""
-        return OpaqueMode(ops) if self._is_opaque else CaptureMode(ops)
-
-    def expanding(self) -> ExpandingMode | None:
-        """What does fused kernels in parts, if anybody wants that."""
-        return ExpandingMode() if self.setting("expand") and not self._is_opaque else None
+    def ways(self) -> tuple[bool, bool]:
+        """Whether compiled code stays compiled, and whether fused kernels are done in parts."""
+        is_opaque = self.setting("compiled") == "opaque" and can_be_opaque()
+        return is_opaque, bool(self.setting("expand")) and not is_opaque
 
     # What is recorded.
 
@@ -119,7 +110,7 @@ class ProcessPatches:
         self.recorder = recorder
         self.helpers.own(recorder)
         self.helpers.enter()
-        self._freeing.enter(recorder.holder)
+        self._freeing.enter(recorder)
         self._enter_compiled()
 
     def enter_blind(self, owner: Notes) -> None:
@@ -130,7 +121,7 @@ class ProcessPatches:
         self._enter_compiled()
 
     def _enter_compiled(self) -> None:
-        self._is_eager = not self._is_opaque
+        self._is_eager = not self.ways[0]
         if self._is_eager:
             self.compiled.enter()
 

@@ -154,9 +154,11 @@ class Insides:
 
     def told(self) -> Iterable[torch.Tensor]:
         """The parameters whose gradients tell of others, after a backward pass for all."""
+        found = []
         for facts, teller in self._told:
             facts.is_told = gradient_of(teller) is not None
-        return [teller for _, teller in self._told]
+            found.append(teller)
+        return found
 
     def forget(self) -> None:
         """Let go of all tensors."""

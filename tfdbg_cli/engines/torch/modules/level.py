@@ -79,7 +79,7 @@ class ModulesLevel(TorchLevel):
         parameters: makes those that optimizers update.
         aside: around what is no part of the program.
         excused: events that were bad without anything that the filter is about; is added to.
-        spares: recorders of earlier runs that have seen no op, for what is outside of modules.
+        spares: recorders of earlier runs, begun again, for what is outside of modules.
         facts: about modules.
         stale: what was bad in earlier runs.
         sizes: gets the largest magnitudes.
@@ -110,8 +110,9 @@ class ModulesLevel(TorchLevel):
         self._words = Words(names)
         self._excused = excused
         self._spares = spares
-        is_alike = bool(spares) and spares[-1].watch == watch
-        self._outside = spares.pop() if is_alike else FullLevel(watch, names, allowance=allowance)
+        is_like = bool(spares) and spares[-1].is_like(watch, allowance)
+        self._outside = spares.pop() if is_like else FullLevel(watch, names, allowance=allowance)
+        self._may_renew = False  # that, for the next run
         self._most = _MOST_AT_FIRST if allowance is None else allowance
         self._stale = stale
         self._sizes = sizes
@@ -478,11 +479,14 @@ class ModulesLevel(TorchLevel):
         if self._examines:
             self._examine()
         self._insides.look_at_averages()
-        known = set(self._found)
         outside = self._outside.checked() if self._outside.ops.count else None
+        bad = self._checks.bad(outside)
+        if not bad:
+            return
+        known = set(self._found)
         found = [
             item
-            for item in self._checks.bad(outside)
+            for item in bad
             if item not in known and self._words.key(*item) not in self._excused
         ]
         self._found += found
@@ -586,18 +590,28 @@ class ModulesLevel(TorchLevel):
         return capture
 
     def _finish_outside(self, error: BaseException | None) -> Capture:
-        recorder = self._outside
-        is_empty = not recorder.ops.count and not recorder.ops.troubles
-        if is_empty and error is None and not self._found:
-            self.stop()
-            self._spares.append(self._outside)
-            return Capture(None, None)
-        recorder.holder.look_through()
+        if error is None and not self._found and self._outside.can_renew():
+            self._may_renew = True
+            make_dump = self._dump_outside if self._outside.ops.count else None
+            return Capture(None, None, make_dump=make_dump)
+        self._outside.holder.look_through()
         return self._outside.finish(error)
+
+    def _dump_outside(self) -> MemoryDump:
+        """Of what was recorded outside of modules, which is clean."""
+        self._outside.holder.look_through()
+        capture = self._outside.finish(None)
+        assert capture.make_dump is not None
+        return capture.make_dump()
 
     def close(self) -> None:
         if not self._is_told:  # else the dump has what is kept
             self._forget()
+        if self._may_renew and self._is_told:
+            self._outside.discard()
+        elif self._may_renew:
+            self._outside.renew()
+            self._spares.append(self._outside)
         for call in self._calls:
             call.release()
 

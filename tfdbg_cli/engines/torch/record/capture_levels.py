@@ -16,6 +16,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import CHECKED, ONLY_BAD
+from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.record.fast_steps import FastStep
@@ -314,15 +315,40 @@ class FullLevel(RecordingLevel):
             **options,
         )
         self.has_nonfinite = False
+        self._watch_held()
+
+    def _watch_held(self) -> None:
         self._looked_at = 0  # records
         self.holder.precious = functools.partial(type(self)._held_bad, weakref.proxy(self))
+
+    def can_renew(self) -> bool:
+        """Whether nothing of what was recorded is of interest: another run may be, by the same."""
+        ops, holder = self.ops, self.holder
+        is_whole = not (ops.troubles or ops.failure or holder.is_spent or holder.spilled_bytes)
+        if not is_whole or not self.is_alone or not self.can_resume or self._checks is None:
+            return False
+        self.checked()
+        return not self._checks.bad()
+
+    def renew(self) -> None:
+        super().renew()
+        self._watch_held()
+
+    def is_like(self, watch: Watch, allowance: int | None) -> bool:
+        """Whether it records as one that is made for a run; it holds as much from now on."""
+        is_like = self.watch == watch and self._ways == PROCESS_PATCHES.ways
+        if not is_like or (allowance is None) != (self._allowance is None):
+            return False
+        if allowance is not None:
+            self.holder.allow(allowance)
+        return True
 
     def serves(self, watch: Watch) -> bool:
         """It does for the same without a filter as well."""
         unfiltered = dataclasses.replace(self.watch, filter_name="", exclude="", predicate=None)
         holder = self.holder
         if watch == unfiltered and not holder.is_spent:
-            holder.hold_all()
+            holder.allow(None)
             self.watch, self._checks = watch, None
         return super().serves(watch)
 

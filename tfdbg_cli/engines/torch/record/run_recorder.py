@@ -18,6 +18,8 @@ from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.clock import epoch
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
+from tfdbg_cli.engines.torch.around.compiled import OpaqueMode
+from tfdbg_cli.engines.torch.around.expanding import ExpandingMode
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modes import (
@@ -40,6 +42,7 @@ from tfdbg_cli.engines.torch.private import (
     unobserved,
 )
 from tfdbg_cli.engines.torch.record.assembly import assemble
+from tfdbg_cli.engines.torch.record.capture import CaptureMode
 from tfdbg_cli.engines.torch.record.generated import know_graph
 from tfdbg_cli.engines.torch.record.holding import Holder
 from tfdbg_cli.engines.torch.record.op_record import (
@@ -93,14 +96,21 @@ class RunRecorder(TorchLevel):
     ) -> None:
         super().__init__(watch)
         self._names = names if names is not None else Names()
-        self.holder = Holder(limit, spill_root, PROCESS_PATCHES.clones, allowance)
-        wanted = WatchMatcher(watch)
+        wanted, known = WatchMatcher(watch), self._names
         # Views that were asked for are held like the rest.
         self._has_views = not wanted.names_ops
-        self.ops = make_ops(self._names, wanted, self.holder if hold else None, check)
-        self._mode = PROCESS_PATCHES.mode(self.ops)
-        self._expanding = PROCESS_PATCHES.expanding()
+
+        def make() -> tuple[Holder, OpRecorder]:
+            holder = Holder(limit, spill_root, PROCESS_PATCHES.clones, allowance)
+            return holder, make_ops(known, wanted, holder if hold else None, check)
+
+        self._make = make
+        self.holder, self.ops = make()
+        self._ways = is_opaque, expands = PROCESS_PATCHES.ways
+        self._mode = OpaqueMode(self.ops) if is_opaque else CaptureMode(self.ops)
+        self._expanding = ExpandingMode() if expands else None
         self._guests: list[ThreadState] = []
+        self._is_followed = False  # threads were started that may come
         self._notes: list[str] = []
         self.is_on = False
         self._thread = threading.get_ident()
@@ -170,6 +180,18 @@ class RunRecorder(TorchLevel):
     def discard(self) -> None:
         self.end()
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else has had a hand in what was recorded, or may still have."""
+        others = self._guests or self._is_followed or self._expanding is not None
+        return not (others or self._notes or PROCESS_PATCHES.compiled.was_used)
+
+    def renew(self) -> None:
+        """Begin again as if nothing had been recorded; all that was held is let go of."""
+        self.holder, self.ops = self._make()
+        self._mode.tell(self.ops)
+        self._epoch = epoch()
+
     def _insert(self) -> None:
         if self._expanding is not None:
             insert_function_mode(self._expanding)
@@ -232,6 +254,7 @@ class RunRecorder(TorchLevel):
 
     def here(self) -> OpContext | None:
         """Where this thread is, for another thread that works for it."""
+        self._is_followed = True
         state = self.ops.contexts.local.state
         top = state.top
         if top is None:

@@ -18,7 +18,8 @@ from tfdbg_cli.engines.kit.description import OpenRun, RunDriver
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.life import RunLife
 from tfdbg_cli.engines.kit.program import Program
-from tfdbg_cli.engines.kit.sites import call_site, user_frame
+from tfdbg_cli.engines.kit.sites import call_site
+from tfdbg_cli.engines.kit.stacks import user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modules.dump import ModulesDump
@@ -134,10 +135,7 @@ class Lifecycle(RunLife[TorchRun]):
     # are asked often: they have no frame of ours.
     quiet = staticmethod(quiet)
     is_paused = staticmethod(is_tracing)
-
-    def settle(self) -> None:
-        """What compiled functions need until they return is taken off."""
-        PROCESS_PATCHES.settle()
+    settle = staticmethod(PROCESS_PATCHES.settle)
 
     def timing_level(self, watch: Watch) -> CaptureLevel:
         """Clocks in place of values."""

@@ -104,7 +104,7 @@ class Optimizers:
 
     def _parameters(self, optimizer: Optimizer) -> frozenset[int]:
         groups = getattr(optimizer, "param_groups", ())
-        state = tuple((id(group["params"]), len(group["params"])) for group in groups)
+        state = (*[(id(group["params"]), len(group["params"])) for group in groups],)
         known = self._owned.get(id(optimizer))
         if known is None or known[0] != state:
             ids = frozenset(id(p) for group in groups for p in group["params"])
@@ -350,25 +350,20 @@ class Patches:
         return surrounding(original, around, in_compiled=False, passes=runs.loading.passes)
 
     def _fetch(self, original: Any) -> Any:
-        def around(fetcher: Any, indices: Any, /) -> Around | None:
-            return self._runs.around_fetch(original, fetcher, indices)
+        return self._around(self._runs.around_fetch, original)
 
-        return surrounding(original, around)
+    @staticmethod
+    def _around(around: Callable[..., Around | None], original: Any, *given: Any) -> Any:
+        return surrounding(original, functools.partial(around, original, *given))
 
     def _backward(self, original: Any, *, is_grad: bool = False) -> Any:
-        def around(*args: Any, **kwargs: Any) -> Around | None:
-            return self._runs.around_backward(original, args, kwargs, is_grad=is_grad)
-
-        return surrounding(original, around)
+        return self._around(self._runs.around_backward, original, is_grad)
 
     def _grad(self, original: Any) -> Any:
         return self._backward(original, is_grad=True)
 
     def _step(self, original: Any) -> Any:
-        def around(owner: Any, /, *args: Any, **kwargs: Any) -> Around | None:
-            return self._runs.around_step(original, owner, args, kwargs)
-
-        return surrounding(original, around)
+        return self._around(self._runs.around_step, original)
 
     def _scale(self, original: Any) -> Any:
         runs = self._runs
@@ -382,10 +377,7 @@ class Patches:
         return scale
 
     def _clip(self, original: Any, *, is_norm: bool = True) -> Any:
-        def around(*args: Any, **kwargs: Any) -> Around | None:
-            return self._runs.around_clipping(original, args, kwargs, is_norm=is_norm)
-
-        return surrounding(original, around)
+        return self._around(self._runs.around_clipping, original, is_norm)
 
     def _clip_values(self, original: Any) -> Any:
         return self._clip(original, is_norm=False)
@@ -408,10 +400,7 @@ class Patches:
         return profile_hook_step
 
     def _end_call(self, original: Any) -> Any:
-        def around(*args: Any, **kwargs: Any) -> Around | None:
-            return self._runs.around_end(original, args, kwargs)
-
-        return surrounding(original, around)
+        return self._around(self._runs.around_end, original)
 
 
 # What the program sees of its dispatch modes, if it looks: its own.

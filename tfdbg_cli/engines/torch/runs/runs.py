@@ -20,7 +20,7 @@ import torch
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.engines.kit.contain import contained
-from tfdbg_cli.engines.kit.sites import user_frame
+from tfdbg_cli.engines.kit.stacks import user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
 from tfdbg_cli.engines.torch.levels import TorchLevel
@@ -177,17 +177,17 @@ class Runs(Lifecycle):
         if self._run is not None and self._run.watcher is not None:
             self._look(self._run.watcher.wake)
 
-    def around_fetch(self, original: Any, fetcher: Any, indices: Any) -> Around | None:
+    def around_fetch(self, original: Any, fetcher: Any, indices: Any, /) -> Around | None:
         """A data loader makes a batch."""
         if self.is_idle() or not self.is_here() or self._depth:
             return None
         return self.loading.around(original, fetcher, indices)
 
     def around_backward(
-        self, original: Any, args: tuple[Any, ...], kwargs: Any, *, is_grad: bool
+        self, original: Any, is_grad: bool, /, *args: Any, **kwargs: Any
     ) -> Around | None:
         """``torch.autograd.backward`` or ``grad``."""
-        if self.is_idle():
+        if self._run is None and self.is_idle():
             return None
         if not self.is_here():
             return _within(PROCESS_PATCHES.helpers.phase("backward"), (original, args, kwargs))
@@ -242,11 +242,9 @@ class Runs(Lifecycle):
         self._wake()
         return value
 
-    def around_step(
-        self, original: Any, owner: Any, args: tuple[Any, ...], kwargs: Any
-    ) -> Around | None:
+    def around_step(self, original: Any, owner: Any, /, *args: Any, **kwargs: Any) -> Around | None:
         """``Optimizer.step`` or ``GradScaler.step``."""
-        if self.is_idle():
+        if self._run is None and self.is_idle():
             return None
         if isinstance(owner, torch.optim.Optimizer):
             self.optimizers.add(owner, self.is_elsewhere())
@@ -303,7 +301,7 @@ class Runs(Lifecycle):
         return value
 
     def around_clipping(
-        self, original: Any, args: tuple[Any, ...], kwargs: Any, *, is_norm: bool
+        self, original: Any, is_norm: bool, /, *args: Any, **kwargs: Any
     ) -> Around | None:
         """``clip_grad_norm_`` or ``clip_grad_value_``."""
         if self.is_idle() or not self.is_here():
@@ -325,7 +323,7 @@ class Runs(Lifecycle):
         """The number of the run that is open; ``None``: none is."""
         return self._run.description.number if self._run is not None else None
 
-    def around_end(self, original: Any, args: tuple[Any, ...], kwargs: Any) -> Around | None:
+    def around_end(self, original: Any, /, *args: Any, **kwargs: Any) -> Around | None:
         """The function of ``config run_end``."""
         if not self.is_here() or self._depth:
             return None
@@ -405,7 +403,7 @@ class Runs(Lifecycle):
         Returns:
             To be called after it.
         """
-        PROCESS_PATCHES.settle()
+        self.settle()
         self.discard_ahead()
         if not self._depth and self._run is not None and self.is_here():
             self._settle_steps()
