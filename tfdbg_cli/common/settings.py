@@ -231,11 +231,10 @@ class Settings:
         """The value of a setting."""
         if self._stored and name not in self._values:
             self._take_stored(name)
-        if name in self._values:
-            return self._values[name]
-        if name not in self._defaults:  # an engine that was loaded since brings it
-            self._defaults = {found.name: found.default for found in all_fields()}
-        return self._defaults[name]
+        known = self._values if name in self._values else self._defaults
+        if name not in known:  # an engine that was loaded since brings it
+            known = self._defaults = {found.name: found.default for found in all_fields()}
+        return known[name]
 
     def origin(self, name: str) -> str:
         """Where the value of a setting comes from: ``default``, ``file`` or ``session``."""

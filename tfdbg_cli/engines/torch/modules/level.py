@@ -484,11 +484,8 @@ class ModulesLevel(TorchLevel):
         if not bad:
             return
         known = set(self._found)
-        found = [
-            item
-            for item in bad
-            if item not in known and self._words.key(*item) not in self._excused
-        ]
+        found = [item for item in bad if item not in known]
+        found = [item for item in found if self._words.key(*item) not in self._excused]
         self._found += found
         if not found or any(replay.passed for replay in self._search.replays):
             return

@@ -221,21 +221,15 @@ def _is_ordinary(optimizer: Any) -> bool:
     Adam divides a mean of gradients by the root of a mean of their squares. If these overflow, too,
     what is taken from a parameter is small.
     """
-    if type(optimizer) not in (Adam, AdamW):
-        return False
-    for group in optimizer.param_groups:
-        rate, eps, decay = group["lr"], group["eps"], group["weight_decay"]
-        is_ordinary = (
-            {type(rate), type(eps), type(decay)} <= {int, float}
-            and 0 <= rate <= 1
-            and _LEAST_EPS <= eps <= 1
-            and 0 <= decay <= 1
-            and all(type(beta) is float and 0 <= beta <= _LARGEST_BETA for beta in group["betas"])
-            and {*map(_dtype_of, group["params"])} <= DTYPES
-        )
-        if not is_ordinary:
-            return False
-    return True
+    return type(optimizer) in (Adam, AdamW) and all(
+        {type(group["lr"]), type(group["eps"]), type(group["weight_decay"])} <= {int, float}
+        and 0 <= group["lr"] <= 1
+        and _LEAST_EPS <= group["eps"] <= 1
+        and 0 <= group["weight_decay"] <= 1
+        and all(type(beta) is float and 0 <= beta <= _LARGEST_BETA for beta in group["betas"])
+        and {*map(_dtype_of, group["params"])} <= DTYPES
+        for group in optimizer.param_groups
+    )
 
 
 def _is_known(optimizer: Any) -> bool:

@@ -312,27 +312,21 @@ class FullLevel(RecordingLevel):
             checks if is_checked else None,
             limit=watch.limit,
             names=names,
+            precious=functools.partial(type(self)._held_bad, weakref.proxy(self)),
             **options,
         )
         self.has_nonfinite = False
-        self._watch_held()
-
-    def _watch_held(self) -> None:
-        self._looked_at = 0  # records
-        self.holder.precious = functools.partial(type(self)._held_bad, weakref.proxy(self))
 
     def can_renew(self) -> bool:
         """Whether nothing of what was recorded is of interest: another run may be, by the same."""
         ops, holder = self.ops, self.holder
-        is_whole = not (ops.troubles or ops.failure or holder.is_spent or holder.spilled_bytes)
-        if not is_whole or not self.is_alone or not self.can_resume or self._checks is None:
+        is_partial = ops.troubles or ops.failure or holder.is_spent or holder.spilled_bytes
+        # Others have had a hand in it, or may still have.
+        is_shared = self._guests or self._is_followed or self._notes or self._expanding is not None
+        if is_partial or is_shared or PROCESS_PATCHES.compiled.was_used or not self.can_resume:
             return False
-        self.checked()
-        return not self._checks.bad()
-
-    def renew(self) -> None:
-        super().renew()
-        self._watch_held()
+        checks = self.checked()
+        return checks is not None and not checks.bad()
 
     def is_like(self, watch: Watch, allowance: int | None) -> bool:
         """Whether it records as one that is made for a run; it holds as much from now on."""
@@ -396,12 +390,12 @@ class FullLevel(RecordingLevel):
 
     def checked(self) -> Verdicts[OpRecord] | None:
         """The checks of all that is there by now; ``None``: there are none."""
-        checks, given = self._checks, self.ops.given
-        if checks is not None:
+        if self._checks is not None:
             # Inputs and parameters are made by no op; what others send comes after theirs.
-            _add_held(checks, given[self._looked_at :], None)
-            self._looked_at = len(given)
-        return checks
+            given = [*self.ops.given]
+            _add_held(self._checks, given, None)
+            del self.ops.given[: len(given)]  # other threads of the program may have added some
+        return self._checks
 
     def _nonfinite(self, checks: Verdicts[OpRecord]) -> list[OpOutput]:
         """The held values that are bad."""

@@ -49,7 +49,7 @@ class RecordedTensors:
 
     Attributes:
         contexts: the calls that are open.
-        given: what no op has made, and what other processes have sent.
+        given: what no op has made, and what other processes have sent; whoever looks takes it.
         holder: of the values.
         troubles: what went wrong in here.
         is_eager: records are put into words at once: their names say which values are held.

@@ -44,7 +44,7 @@ from tfdbg_cli.engines.torch.private import (
 from tfdbg_cli.engines.torch.record.assembly import assemble
 from tfdbg_cli.engines.torch.record.capture import CaptureMode
 from tfdbg_cli.engines.torch.record.generated import know_graph
-from tfdbg_cli.engines.torch.record.holding import Holder
+from tfdbg_cli.engines.torch.record.holding import HeldValue, Holder
 from tfdbg_cli.engines.torch.record.op_record import (
     BACKWARD,
     FORWARD,
@@ -74,7 +74,7 @@ class RunRecorder(TorchLevel):
             are removed when the dump is closed.
         names: what things are called, which outlives runs.
         check: has ``add(record, slot, tensor)``, called for each output as it is made.
-        allowance: see `Holder`.
+        allowance, precious: see `Holder`.
         make_ops: the class of `ops`.
 
     Attributes:
@@ -92,6 +92,7 @@ class RunRecorder(TorchLevel):
         names: Names | None = None,
         check: Any = None,
         allowance: int | None = None,
+        precious: Callable[[], Iterable[HeldValue | None]] = tuple,
         make_ops: type[OpRecorder] = QuickOps,
     ) -> None:
         super().__init__(watch)
@@ -102,6 +103,7 @@ class RunRecorder(TorchLevel):
 
         def make() -> tuple[Holder, OpRecorder]:
             holder = Holder(limit, spill_root, PROCESS_PATCHES.clones, allowance)
+            holder.precious = precious
             return holder, make_ops(known, wanted, holder if hold else None, check)
 
         self._make = make
@@ -179,12 +181,6 @@ class RunRecorder(TorchLevel):
 
     def discard(self) -> None:
         self.end()
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether nobody else has had a hand in what was recorded, or may still have."""
-        others = self._guests or self._is_followed or self._expanding is not None
-        return not (others or self._notes or PROCESS_PATCHES.compiled.was_used)
 
     def renew(self) -> None:
         """Begin again as if nothing had been recorded; all that was held is let go of."""

@@ -123,16 +123,13 @@ class Lifecycle(RunLife[TorchRun]):
         """What looks at the run that is open."""
         return self._run.watcher if self._run is not None else None
 
-    def is_framework_error(self, error: BaseException) -> bool:
-        """Whether it is one of PyTorch's."""
-        return is_framework_error(error)
-
     def can_step(self) -> bool:
         """Whether there is what a stepper needs."""
         return _HAS_STEPS and Coroutine.is_possible()
 
-    # No function mode of the program sees what is asked of tensors, and a trace is no run. These
-    # are asked often: they have no frame of ours.
+    # No function mode of the program sees what is asked of tensors, and a trace is no run. There
+    # is no frame of ours around what is asked often.
+    is_framework_error = staticmethod(is_framework_error)
     quiet = staticmethod(quiet)
     is_paused = staticmethod(is_tracing)
     settle = staticmethod(PROCESS_PATCHES.settle)

@@ -96,11 +96,7 @@ class Optimizers:
     def own(self, module: torch.nn.Module) -> bool:
         """Whether one of them updates a parameter of a module."""
         sets = [self._parameters(optimizer) for optimizer in self]
-        for key in map(id, parameters_in(module)):
-            for owned in sets:
-                if key in owned:
-                    return True
-        return False
+        return any(key in owned for key in map(id, parameters_in(module)) for owned in sets)
 
     def _parameters(self, optimizer: Optimizer) -> frozenset[int]:
         groups = getattr(optimizer, "param_groups", ())
@@ -217,7 +213,8 @@ class Patches:
             # Around the hooks for functions of the API, which would otherwise be around the run.
             self._replace(torch.Tensor, "backward", self._backward)
             self._replace(torch.autograd, "backward", self._backward)
-            self._replace(torch.autograd, "grad", self._grad)
+            grad = functools.partial(self._backward, is_grad=True)
+            self._replace(torch.autograd, "grad", grad)
             self._replace(Optimizer, OPTIMIZER_MADE, self._noticing)
             self._replace(Optimizer, "profile_hook_step", self._hooking)
             self._wrap_known_steps()
@@ -231,9 +228,10 @@ class Patches:
             if scaler is not None:
                 self._replace(scaler, "step", self._step)
                 self._replace(scaler, "scale", self._scale)
+            clip_values = functools.partial(self._clip, is_norm=False)
             for place in (torch.nn.utils, torch.nn.utils.clip_grad):
                 self._replace(place, "clip_grad_norm_", self._clip)
-                self._replace(place, "clip_grad_value_", self._clip_values)
+                self._replace(place, "clip_grad_value_", clip_values)
         if not self._forks and hasattr(os, "register_at_fork"):
             self._forks = True
             os.register_at_fork(after_in_child=self._runs.abandon)
@@ -359,9 +357,6 @@ class Patches:
     def _backward(self, original: Any, *, is_grad: bool = False) -> Any:
         return self._around(self._runs.around_backward, original, is_grad)
 
-    def _grad(self, original: Any) -> Any:
-        return self._backward(original, is_grad=True)
-
     def _step(self, original: Any) -> Any:
         return self._around(self._runs.around_step, original)
 
@@ -378,9 +373,6 @@ class Patches:
 
     def _clip(self, original: Any, *, is_norm: bool = True) -> Any:
         return self._around(self._runs.around_clipping, original, is_norm)
-
-    def _clip_values(self, original: Any) -> Any:
-        return self._clip(original, is_norm=False)
 
     def _noticing(self, original: Any) -> Any:
         runs, optimizers = self._runs, self._runs.optimizers

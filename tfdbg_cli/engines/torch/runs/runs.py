@@ -534,7 +534,8 @@ class Runs(Lifecycle):
         """Something is done; what the watcher then does opens and closes no run."""
         self._depth += 1
         try:
-            done(*arguments)
+            with self.quiet():
+                done(*arguments)
         except Exception as error:
             pass_on(error)
             self.give_up(error)
