@@ -149,6 +149,7 @@ class Settings:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
         self._values: dict[str, Any] = {}
+        self._defaults: dict[str, Any] = {}
         self._stored: dict[str, Any] = {}
         # What holds for this session only: settings, and aliases that are new, changed or gone.
         self._of_session: set[str] = set()
@@ -230,7 +231,10 @@ class Settings:
         """The value of a setting."""
         if self._stored and name not in self._values:
             self._take_stored(name)
-        return self._values[name] if name in self._values else self._fields[name].default
+        known = self._values if name in self._values else self._defaults
+        if name not in known:  # an engine that was loaded since brings it
+            known = self._defaults = {found.name: found.default for found in all_fields()}
+        return known[name]
 
     def origin(self, name: str) -> str:
         """Where the value of a setting comes from: ``default``, ``file`` or ``session``."""

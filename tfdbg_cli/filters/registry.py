@@ -36,7 +36,8 @@ class FilterRegistry:
         self._settings = settings
         self._filters: dict[str, Predicate] = dict(BUILTIN)
         self._lenient: dict[str, tuple[Predicate, Predicate]] = {}
-        self._with: dict[str, tuple[Predicate, Predicate]] = {}
+        # As it is written -> the name, and the filter with its arguments; as long as none is added.
+        self._with: dict[str, tuple[str, Predicate]] = {}
         self._points = {point.name: point for point in entry_points("tfdbg_cli.filters")}
 
     def add(self, name: str, tensor_filter: Predicate) -> None:
@@ -62,6 +63,7 @@ class FilterRegistry:
                 f"{tensor_filter!r}."
             )
         self._filters[name] = tensor_filter
+        self._with.clear()
 
     def is_replaced(self, name: str) -> bool:
         """Whether a built-in filter's name stands for another one."""
@@ -86,14 +88,12 @@ class FilterRegistry:
             UserError: there is none, its package can't be imported, or an argument is missing or
                 is none of those that it can have.
         """
-        base, texts = self._parsed(name)
-        found = self._named(base)
-        known = self._with.get(name)
-        if known is None or known[0] is not found:  # each run asks: a signature costs its time
+        if name not in self._with:  # each run asks: a signature costs its time
+            base, texts = self._parsed(name)
+            found = self._named(base)
             takes = bool(texts or required(found))
-            bound = with_arguments(base, found, texts) if takes else found
-            known = self._with[name] = found, bound
-        return known[1]
+            self._with[name] = base, with_arguments(base, found, texts) if takes else found
+        return self._with[name][1]
 
     def usage(self, name: str) -> str:
         """A filter's name with the arguments that it takes: ``underflows:DTYPE[:SHARE]``."""
@@ -152,7 +152,8 @@ class FilterRegistry:
         Raises:
             UserError: as `get`.
         """
-        found = self._set(self._parsed(name)[0], self.get(name))
+        bound = self.get(name)
+        found = self._set(self._with[name][0], bound)
         known = self._lenient.get(name)
         if known is None or known[0] is not found:
             known = self._lenient[name] = found, _lenient(found)

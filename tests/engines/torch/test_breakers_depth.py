@@ -98,6 +98,11 @@ def hooks(depth):
 
 tell("hooks", deepest(hooks, 60))
 tell(digest(model.w.grad), sys.getrecursionlimit())
+
+# With much room at the beginning.
+sys.setrecursionlimit(900)
+model = Plain()
+tell("far", [deepest(lambda depth: model(depth).sum().backward(), 400)])
 """
 
 
@@ -118,3 +123,34 @@ def test_calls_go_as_deep_as_alone(both: Both, way: str) -> None:
         # At the limit itself a frame of ours may have room that the program hasn't.
         for found, wanted in zip(depths(line), depths(plain), strict=True):
             assert wanted <= found <= wanted + 1, (line, plain)
+
+
+LOWERS = """
+import sys
+
+class Lowers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(2))
+
+    def forward(self, depth):
+        if depth:
+            return self(depth - 1) * 1
+        for limit in range(20, 900):
+            try:
+                sys.setrecursionlimit(limit)
+                return self.w * 1
+            except RecursionError:
+                pass
+
+limit = sys.getrecursionlimit()
+with torch.no_grad():
+    out = Lowers()(1)
+sys.setrecursionlimit(limit)
+tell(digest(out))
+"""
+
+
+def test_a_call_may_lower_the_limit_to_where_it_is(both: Both) -> None:
+    shown = both.compare(both.write(LOWERS), "run", "lt")
+    assert "mul_1:0" in shown, shown

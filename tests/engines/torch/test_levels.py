@@ -203,7 +203,7 @@ def test_what_was_seen_before_a_run_of_another_kind_is_kept():
     assert levels.watcher(watch, TRAINING, ahead) is ahead
     assert levels_of(levels, 1, "inference run") == [MODULES]
     assert levels.ahead(watch).level == FULL  # a training run came behind the last of these
-    levels.costs_of(TRAINING).refusal = "fc1: it was written to"
+    levels.costs[TRAINING].refusal = "fc1: it was written to"
     assert levels.watcher(watch, TRAINING, ahead) is not ahead
 
 
@@ -219,9 +219,7 @@ def test_what_could_not_be_done_again_is_watched_op_by_op_from_then_on():
     assert levels_of(levels, 1, "inference run") == [MODULES]
     levels = make()
     levels_of(levels, 30, everything=9.0, op_records=9.0, modules=1.0)
-    levels.costs_of(
-        TRAINING
-    ).refusal = "fc1: an input was written to, by the module itself or later"
+    levels.costs[TRAINING].refusal = "fc1: an input was written to, by the module itself or later"
     assert levels_of(levels, 1) == [RECORDS]
 
 

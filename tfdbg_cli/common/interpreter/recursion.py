@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-__all__ = ["ROOM", "Passage", "depth", "is_near", "lift", "room", "spare"]
+__all__ = ["ROOM", "Passage", "depth", "lift", "limit_now", "spare"]
 
 #: How many frames our work takes, at most.
 ROOM = 400
@@ -23,6 +23,8 @@ ROOM = 400
 _IN_C = 2 if sys.version_info < (3, 12) else 0
 
 _get: Callable[[], int] = sys.getrecursionlimit
+#: The limit as the interpreter has it, lifted or not.
+limit_now = _get
 _set: Callable[[int], None] = sys.setrecursionlimit
 _lock = threading.RLock()
 _lifted = 0  # by how much the limit is higher than the program's
@@ -30,11 +32,25 @@ _put = 0  # the limit that was set here last
 _spare = 0  # how much of that is for frames that come and go without a word
 
 
-def lift(count: int) -> None:
-    """Let the limit be higher than the program's by so much more, or (below 0) by less."""
+def lift(count: int, free: int | None = None) -> bool:
+    """Let the limit be higher than the program's by so much more, or (below 0) by less.
+
+    Args:
+        count: by how much.
+        free: nothing is done unless the program's own limit leaves room for so many frames more;
+            ``None``: whatever it leaves.
+
+    Returns:
+        Whether it was done.
+    """
     global _lifted, _put
     with _lock:
         current = _get()
+        if free is not None:
+            try:
+                _set(max(current - _spare - free, 1))
+            except RecursionError:
+                return False
         if current != _put:  # somebody who knew nothing of this has set it
             current += _lifted
         _lifted += count
@@ -47,6 +63,7 @@ def lift(count: int) -> None:
             _leave()
         elif _lifted == count:
             _enter()
+    return True
 
 
 def spare(count: int) -> None:
@@ -68,31 +85,6 @@ def depth() -> int:
 def _numbers(error: RecursionError) -> list[int]:
     """The limit that is too low, and the depth."""
     return list(map(int, re.findall(r"\d+", str(error))))
-
-
-def is_near(count: int) -> bool:
-    """Whether the program's own limit leaves no room for so many frames more."""
-    with _lock:
-        current = _get()
-        try:
-            _set(current - _spare - count)
-        except RecursionError:
-            return True
-        _set(current)
-    return False
-
-
-class _Room:
-    """Work of ours in a function that the framework calls amid its own."""
-
-    def __enter__(self) -> None:
-        lift(ROOM)
-
-    def __exit__(self, *error: object) -> None:
-        lift(-ROOM)
-
-
-room = _Room()
 
 
 class Passage:

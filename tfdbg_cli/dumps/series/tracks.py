@@ -51,6 +51,7 @@ class Tracks(Mapping[str, Series]):
     """The series of a program, by their names, and what is to be marked in them.
 
     Attributes:
+        expressions: the series that are values of expressions, which somebody has asked for.
         has_norms: whether norms of gradients and parameters are followed, too.
         has_ranges: the largest magnitudes of tensors are measured in each run that is waited in.
         history: the largest magnitudes of tensors in the last runs.
@@ -59,6 +60,7 @@ class Tracks(Mapping[str, Series]):
 
     def __init__(self, series: Iterable[Series] = (), marks: Iterable[Mark] = ()) -> None:
         self._series = {each.name: each for each in series}
+        self._find_expressions()
         self.has_norms = False
         self.has_ranges = False
         self.history = History()
@@ -75,19 +77,19 @@ class Tracks(Mapping[str, Series]):
     def __len__(self) -> int:
         return len(self._series)
 
-    @property
-    def expressions(self) -> list[Series]:
-        """The series that are values of expressions, which somebody has asked for."""
-        return [each for each in [*self._series.values()] if each.expression]
-
     def follow(self, name: str, expression: str = "") -> Series:
         """Begin a series, in place of one of the same name."""
         made = self._series[name] = Series(name, expression)
+        self._find_expressions()
         return made
 
     def forget(self, name: str) -> None:
         """Follow it no more, and let go of its numbers."""
         self._series.pop(name, None)
+        self._find_expressions()
+
+    def _find_expressions(self) -> None:
+        self.expressions = [each for each in [*self._series.values()] if each.expression]
 
     def note(self, name: str, run: int, value: float, moment: float | None = None) -> None:
         """A number that an engine tells by itself, of a series that begins with its first one."""

@@ -245,7 +245,13 @@ class RunHandle(Protocol):
 
 
 class RunHost(ABC):
-    """Who debugs a program: what its engine tells of the runs, and asks about them."""
+    """Who debugs a program: what its engine tells of the runs, and asks about them.
+
+    Attributes:
+        tracks: where numbers over runs go, the loss of each, say; ``None``: nobody wants any.
+    """
+
+    tracks: Tracks | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -258,11 +264,6 @@ class RunHost(ABC):
         Args:
             wake: the engine comes back. It may be called on any thread, and at once.
         """
-
-    @property
-    def tracks(self) -> Tracks | None:
-        """Where numbers over runs go, the loss of each, say; ``None``: nobody wants any."""
-        return None
 
     def followed(self) -> frozenset[str]:
         """The nodes whose values are asked for at the end of each run, debugged or not."""

@@ -48,22 +48,25 @@ def contained(
     return call
 
 
-def contain(watcher: CaptureLevel, give_up: Callable[[Exception], None]) -> CaptureLevel:
-    """A watcher whose failures while the program runs are told to ``give_up``."""
+def contain(watcher: CaptureLevel, owner: _GivesUp) -> CaptureLevel:
+    """A watcher whose failures while the program runs are the owner's: see `contained`."""
     # It has what is made here: that must not keep it, with all the values of the run.
     reference = weakref.ref(watcher)
-
-    def guarded(method: Callable[..., None]) -> Callable[..., None]:
-        @uninterrupted
-        def call(*args: Any, **kwargs: Any) -> None:
-            try:
-                method(reference(), *args, **kwargs)
-            except Exception as error:
-                pass_on(error)
-                give_up(error)
-
-        return call
-
     for name in watcher.guarded:
-        setattr(watcher, name, guarded(getattr(type(watcher), name)))
+        guarded = _guarded(getattr(type(watcher), name))
+        setattr(watcher, name, functools.partial(guarded, owner, reference))
     return watcher
+
+
+@functools.cache
+def _guarded(method: Callable[..., None]) -> Callable[..., None]:
+    @uninterrupted
+    def call(owner: _GivesUp, reference: Callable[[], Any], *args: Any, **kwargs: Any) -> None:
+        try:
+            with owner.quiet():
+                method(reference(), *args, **kwargs)
+        except Exception as error:
+            pass_on(error)
+            owner.give_up(error)
+
+    return call

@@ -194,7 +194,7 @@ class RunLife(ABC, Generic[R]):
                 ahead.discard()
             follower = self.follower(nodes) if nodes else None
             if follower is not None:
-                contain(follower, self.give_up)
+                contain(follower, self)
                 run.watcher, run.is_followed = follower, True
                 follower.begin_run()
                 follower.start()
@@ -208,7 +208,7 @@ class RunLife(ABC, Generic[R]):
             ahead.discard()
         watcher = timing or self.policy.watcher(watch, run.kind, ahead)
         if watcher is not ahead:
-            contain(watcher, self.give_up)
+            contain(watcher, self)
         run.watcher = watcher
         if watcher is ahead and not watcher.names_late:
             description.began(watcher)
@@ -391,9 +391,11 @@ class RunLife(ABC, Generic[R]):
         if host is not None and self.is_here() and self._ahead is None:
             self.look_ahead(host)
 
-    @contained
     def look_ahead(self, host: RunHost) -> None:
-        """Record from now on if the next run is to be debugged: it may use what comes before."""
+        """Record from now on if the next run is to be debugged: it may use what comes before.
+
+        Call it where `contained` holds.
+        """
         watch = host.expected_watch() if self.looks_ahead else None
         following, self._next = self._next, None
         if following is not None and (
@@ -402,7 +404,7 @@ class RunLife(ABC, Generic[R]):
             following.discard()
             following = None
         if watch is not None and self._run is None:
-            self._ahead = following or contain(self.policy.ahead(watch), self.give_up)
+            self._ahead = following or contain(self.policy.ahead(watch), self)
             if following is None:
                 self._ahead.since = time.perf_counter()
                 self._ahead.look_ahead()

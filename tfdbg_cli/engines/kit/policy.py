@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -74,6 +75,7 @@ class CapturePolicy(ABC):
     Attributes:
         levels: those that the engine has. Without modules, ``auto`` looks at everything as long as
             that takes no longer than ``overhead`` times what the ops alone take.
+        costs: what is known of each kind of runs.
         holds: values are asked for whatever comes of the run: with ``auto`` everything is held.
     """
 
@@ -82,7 +84,7 @@ class CapturePolicy(ABC):
     def __init__(self, setting: Callable[[str], Any]) -> None:
         self.setting = setting
         self.holds = False
-        self._costs: dict[str, RunCosts] = {}
+        self.costs: defaultdict[str, RunCosts] = defaultdict(RunCosts)
         self._last_kind = ""
         # Kind of run -> that of the run which came behind the last one of this kind.
         self._following: dict[str, str] = {}
@@ -141,7 +143,7 @@ class CapturePolicy(ABC):
         """
         if ahead.level == self._level(ahead.watch, kind):
             return True
-        costs = self.costs_of(kind)
+        costs = self.costs[kind]
         if ahead.kind == kind or not self.is_free or costs.refusal:
             return False
         if ahead.level == MODULES:
@@ -150,7 +152,7 @@ class CapturePolicy(ABC):
 
     def ended(self, watcher: CaptureLevel, kind: str) -> None:
         """A run has ended: what it tells about the next ones."""
-        costs = self.costs_of(kind)
+        costs = self.costs[kind]
         if not watcher.watch.filter_name:
             return
         costs.count += 1
@@ -166,7 +168,7 @@ class CapturePolicy(ABC):
 
     def reason(self, watcher: CaptureLevel, kind: str) -> str:
         """At which level a run was watched and why."""
-        costs = self.costs_of(kind)
+        costs = self.costs[kind]
         asked, overhead = self.setting("level"), self.setting("overhead")
         causes = []
         if watcher.watch.filter_name in CHECKED:
@@ -191,17 +193,10 @@ class CapturePolicy(ABC):
                     causes.append(obstacle)
         return f"{watcher.level} ({', '.join(causes)})" if causes else watcher.level
 
-    def costs_of(self, kind: str) -> RunCosts:
-        """What is known of a kind of runs."""
-        found = self._costs.get(kind)
-        if found is None:
-            found = self._costs[kind] = RunCosts()
-        return found
-
     def _level(self, watch: Watch, kind: str) -> str:
         if watch.filter_name not in CHECKED:
             return FULL  # only the values can tell
-        costs, asked = self.costs_of(kind), self.setting("level")
+        costs, asked = self.costs[kind], self.setting("level")
         found = _ASKED.get(asked) or self.affordable(kind, costs)
         if found == MODULES and (MODULES not in self.levels or self.obstacle(kind, costs)):
             found = RECORDS
@@ -243,6 +238,6 @@ class CapturePolicy(ABC):
         return FULL if ratio <= overhead else RECORDS
 
     def _make(self, watch: Watch, kind: str) -> CaptureLevel:
-        found = self.make(self._level(watch, kind), watch, self.costs_of(kind))
+        found = self.make(self._level(watch, kind), watch, self.costs[kind])
         found.kind = kind
         return found

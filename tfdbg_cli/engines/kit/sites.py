@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType, FunctionType, MethodType
 from typing import Any, TypeVar
 
-from tfdbg_cli.engines.kit.stacks import USER, kind_of, variables
+from tfdbg_cli.engines.kit.stacks import variables
 
-__all__ = ["argument_names", "call_site", "leaves", "name_in", "named_parts", "user_frame"]
+__all__ = ["argument_names", "call_site", "leaves", "name_in", "named_parts"]
 
 T = TypeVar("T")
 
 _MOST_NAMES = 200
-
-
-def user_frame(frame: FrameType | None = None) -> FrameType | None:
-    """The innermost frame of the user's own code.
-
-    Args:
-        frame: where to start looking outwards; default: the caller.
-    """
-    current: FrameType | None = frame or sys._getframe(1)
-    while current is not None and kind_of(current.f_code) != USER:
-        current = current.f_back
-    return current
 
 
 def call_site(frame: FrameType | None) -> str:

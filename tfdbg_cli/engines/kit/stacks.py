@@ -23,6 +23,7 @@ __all__ = [
     "columns_at",
     "kind_of",
     "take",
+    "user_frame",
     "user_frames",
     "variables",
 ]
@@ -217,11 +218,21 @@ def call_frame(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of the user's own code, from a frame outwards."""
+    while frame is not None:
+        code = frame.f_code
+        known = _kinds.get(id(code))
+        if (known[1] if known is not None else _find_kind(code)) == USER:
+            break
+        frame = frame.f_back
+    return frame
+
+
 def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
     """The frames of the user's own code, innermost first."""
-    while frame is not None:
-        if kind_of(frame.f_code) == USER:
-            yield frame
+    while (frame := user_frame(frame)) is not None:
+        yield frame
         frame = frame.f_back
 
 

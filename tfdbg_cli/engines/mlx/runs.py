@@ -16,7 +16,8 @@ from tfdbg_cli.common.node_words import OPTIMIZER
 from tfdbg_cli.dumps.sources import show_program_only
 from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.engines.kit.recording.program_kit import ProgramKit
-from tfdbg_cli.engines.kit.sites import argument_names, name_in, named_parts, user_frame
+from tfdbg_cli.engines.kit.sites import argument_names, name_in, named_parts
+from tfdbg_cli.engines.kit.stacks import user_frame
 from tfdbg_cli.engines.mlx.private import is_module, modules_below
 from tfdbg_cli.engines.mlx.tape import TAPES, Tape, arrays_in
 

@@ -18,8 +18,8 @@ import mlx.core as mx
 
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.common.node_words import FORWARD
-from tfdbg_cli.engines.kit.sites import name_in, user_frame
-from tfdbg_cli.engines.kit.stacks import Stack, take
+from tfdbg_cli.engines.kit.sites import name_in
+from tfdbg_cli.engines.kit.stacks import Stack, take, user_frame
 
 __all__ = [
     "TAPES",

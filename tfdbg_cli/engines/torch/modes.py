@@ -64,7 +64,7 @@ def insert_mode(mode: Any) -> None:
     """Put a dispatch mode below all modes of the program; nothing if it is there already."""
     if not modes_below():
         push_dispatch_mode(mode)
-        put_compiler_flags(_flags_of(mode))
+        put_compiler_flags(_flags.get(type(mode)) or _flags_of(mode))
         return
     if is_inserted(mode):
         return
@@ -93,20 +93,21 @@ def put_dispatch_modes(modes: list[Any]) -> None:
     _renew_flags()
 
 
-def remove_mode(mode: Any) -> None:
-    """Take a dispatch mode out of this thread's stack, wherever it is; nothing if it isn't."""
+def remove_mode(mode: Any) -> bool:
+    """Take a dispatch mode out of this thread's stack, wherever it is; whether it was there."""
     if modes_below() == 1 and dispatch_mode_at(0) is mode:
         pop_dispatch_mode(None)
         put_compiler_flags(_NO_FLAGS)
-        return
+        return True
     if not is_inserted(mode):
-        return
+        return False
     above = []
     while (top := pop_dispatch_mode(None)) is not mode:
         above.append(top)
     for found in reversed(above):
         push_dispatch_mode(found)
     _renew_flags()
+    return True
 
 
 def _renew_flags() -> None:
@@ -133,11 +134,8 @@ _flags: dict[type, dict[str, bool]] = {}
 
 def _flags_of(mode: Any) -> dict[str, bool]:
     """What the compiler is told while a mode of ours is the only one."""
-    found = _flags.get(type(mode))
-    if found is None:
-        found = {flag.name: bool(flag.counts(mode)) for flag in COMPILER_FLAGS}
-        _flags[type(mode)] = found
-    return found
+    found = {flag.name: bool(flag.counts(mode)) for flag in COMPILER_FLAGS}
+    return _flags.setdefault(type(mode), found)
 
 
 # Function modes.

@@ -20,7 +20,6 @@ from tfdbg_cli.dumps.joined import JoinedDump
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.run_folder.states import States
 from tfdbg_cli.dumps.run_info import RunError
-from tfdbg_cli.dumps.series.tracks import Tracks
 from tfdbg_cli.engines.base import (
     Adapter,
     Capture,
@@ -61,6 +60,7 @@ class RunDirector(ProgramHost):
 
     def __init__(self, debugger: Debugger, adapter: Adapter) -> None:
         self.debugger = debugger
+        self.tracks = debugger.tracks
         self.number = 0
         self._adapter = adapter
         self._is_program = isinstance(adapter, ProgramAdapter)
@@ -145,11 +145,6 @@ class RunDirector(ProgramHost):
 
     def when_wanted(self, wake: Callable[[], None]) -> None:
         self.debugger.when_wanted(wake)
-
-    @property
-    def tracks(self) -> Tracks:
-        """Those of all sessions."""
-        return self.debugger.tracks
 
     def expected_watch(self) -> Watch | None:
         """What the next run will be watched for, if it is known now that it will be.
@@ -335,7 +330,8 @@ class RunDirector(ProgramHost):
 
     def followed(self) -> frozenset[str]:
         """What the expressions of ``track`` name."""
-        return frozenset() if self.debugger.is_detached else self._following.nodes()
+        nodes = self._following.nodes()
+        return frozenset() if nodes and self.debugger.is_detached else nodes
 
     def follow(self, number: int, dump: Dump) -> None:
         """Note what is asked for by ``track`` of a run of a program."""

@@ -33,17 +33,17 @@ class NumberFollower:
     def __init__(self, tracks: Tracks, context: Callable[[Dump | None, RunCall], Context]) -> None:
         self._tracks = tracks
         self._context = context
-        self._known: tuple[Sequence[str], frozenset[str]] = ((), frozenset())
+        self._known: tuple[Sequence[Series], frozenset[str]] = ((), frozenset())
         self._losses: dict[tuple[str, ...], int | None] = {}
         # Whether the losses come from training steps, which fetch an operation as well.
         self._trains: bool | None = None
 
     def nodes(self) -> frozenset[str]:
         """What has to be watched for the expressions."""
-        expressions = [series.expression for series in self._tracks.expressions]
-        if expressions != self._known[0]:
-            names = frozenset(name for text in expressions for name in nodes_in(text))
-            self._known = expressions, names
+        followed = self._tracks.expressions  # another list as soon as it is another one
+        if followed is not self._known[0]:
+            names = frozenset(name for each in followed for name in nodes_in(each.expression))
+            self._known = followed, names
         return self._known[1]
 
     def note(self, call: RunCall, capture: Capture, run: int) -> None:

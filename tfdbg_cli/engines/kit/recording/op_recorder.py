@@ -36,8 +36,8 @@ from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.levels import CHECKED, FULL, RECORDS, CaptureLevel
 from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.recording.holding import Holder
-from tfdbg_cli.engines.kit.sites import name_in, user_frame
-from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
+from tfdbg_cli.engines.kit.sites import name_in
+from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take, user_frame
 from tfdbg_cli.engines.kit.thread_follower import ThreadFollower
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.tensors.numeric import has_nonfinite

@@ -42,10 +42,12 @@ _MOST_CODES = 50_000
 
 
 def is_guarded() -> bool:
-    """Whether this thread is in the call of a compiled function.
+    """Whether this thread is in inference mode, or in the call of a compiled function.
 
-    When it returns, it puts back which dispatch keys are on, whatever has happened to the modes.
+    When these end, they put back which dispatch keys are on, whatever has happened to the modes.
     """
+    if torch.is_inference_mode_enabled():
+        return True
     if COMPILER not in sys.modules:
         return False
     frame: FrameType | None = sys._getframe(1)
@@ -62,16 +64,12 @@ def is_guarded() -> bool:
     return False
 
 
-def is_product(module: torch.nn.Module, frame: FrameType | None) -> bool:
-    """Whether a module is a graph that the compiler has made, and calls in place of code.
+def is_product(frame: FrameType | None) -> bool:
+    """Whether a graph is one that the compiler has made, and calls in place of code.
 
     Args:
-        module: that is called.
         frame: of the call.
     """
-    graph_module = getattr(sys.modules.get("torch.fx"), "GraphModule", None)
-    if graph_module is None or not isinstance(module, graph_module):
-        return False
     while frame is not None:
         path = frame.f_code.co_filename
         if path.startswith(COMPILERS):
@@ -165,15 +163,11 @@ class CompiledCode:
             return
         self._patches.replace(torch, "compile", self._taking)
 
-    def pause(self) -> None:
-        """Compiled code runs compiled, until `resume`."""
+    @staticmethod
+    def turn(is_on: bool) -> None:
+        """Let the while go on, or pause: then compiled code runs compiled."""
         if _stance is not None:
-            _stance.is_on = False
-
-    def resume(self) -> None:
-        """The while goes on."""
-        if _stance is not None:
-            _stance.is_on = True
+            _stance.is_on = is_on
 
     def leave(self) -> None:
         """It ends."""

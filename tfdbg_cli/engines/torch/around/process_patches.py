@@ -15,14 +15,11 @@ from tfdbg_cli.engines.torch.around.compiled import (
     can_be_opaque,
     is_guarded,
 )
-from tfdbg_cli.engines.torch.around.expanding import ExpandingMode
 from tfdbg_cli.engines.torch.modes import insert_mode, is_inserted, remove_mode
-from tfdbg_cli.engines.torch.record.capture import CaptureMode
 from tfdbg_cli.engines.torch.record.freeing import ResizeWatch
 from tfdbg_cli.engines.torch.traits import TRAITS
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.record.op_recorder import OpRecorder
     from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
 __all__ = ["PROCESS_PATCHES", "ProcessPatches"]
@@ -71,6 +68,8 @@ class ProcessPatches:
     All of it belongs to the process, so there is one.
 
     Attributes:
+        recorder: what records, or has paused; ``None``: nothing does.
+        compiled: how compiled code runs meanwhile.
         setting: the value of a setting by its name.
         helpers: the threads that runs start.
     """
@@ -78,9 +77,9 @@ class ProcessPatches:
     def __init__(self) -> None:
         self.setting: Callable[[str], Any] = _DEFAULTS.__getitem__
         self.helpers = HelperThreads()
-        self._compiled = CompiledCode()
+        self.compiled = CompiledCode()
         self._freeing = ResizeWatch()
-        self._recorder: RunRecorder | Notes | None = None
+        self.recorder: RunRecorder | Notes | None = None
         self._is_eager = False
         self._is_lasting = False
         self._placeholders: list[OpaqueMode] = []
@@ -93,58 +92,38 @@ class ProcessPatches:
         return bool(self.setting("keep") == "clone")
 
     @property
-    def _is_opaque(self) -> bool:
-        return self.setting("compiled") == "opaque" and can_be_opaque()
-
-    def mode(self, ops: OpRecorder) -> CaptureMode:
-        """What sees the ops."""
-        return OpaqueMode(ops) if self._is_opaque else CaptureMode(ops)
-
-    def expanding(self) -> ExpandingMode | None:
-        """What does fused kernels in parts, if anybody wants that."""
-        return ExpandingMode() if self.setting("expand") and not self._is_opaque else None
+    def ways(self) -> tuple[bool, bool]:
+        """Whether compiled code stays compiled, and whether fused kernels are done in parts."""
+        is_opaque = self.setting("compiled") == "opaque" and can_be_opaque()
+        return is_opaque, bool(self.setting("expand")) and not is_opaque
 
     # What is recorded.
 
     def enter(self, recorder: RunRecorder) -> None:
         """A run is recorded from now on, by one recorder at a time, on this thread."""
-        if self._recorder is recorder:  # it has paused
+        if self.recorder is recorder:  # it has paused
             self.helpers.own(recorder)
-            self.resume(recorder)
+            self.compiled.turn(is_on=True)
             return
-        if self._recorder is not None:
-            self.leave(self._recorder)
-        self._recorder = recorder
+        if self.recorder is not None:
+            self.leave(self.recorder)
+        self.recorder = recorder
         self.helpers.own(recorder)
         self.helpers.enter()
-        self._freeing.enter(recorder.holder)
+        self._freeing.enter(recorder)
         self._enter_compiled()
 
     def enter_blind(self, owner: Notes) -> None:
         """The same where nothing is recorded, and only the modules in compiled code are called."""
-        if self._recorder is not None:
-            self.leave(self._recorder)
-        self._recorder = owner
+        if self.recorder is not None:
+            self.leave(self.recorder)
+        self.recorder = owner
         self._enter_compiled()
 
     def _enter_compiled(self) -> None:
-        self._is_eager = not self._is_opaque
+        self._is_eager = not self.ways[0]
         if self._is_eager:
-            self._compiled.enter()
-
-    def follows(self, recorder: RunRecorder) -> bool:
-        """Whether it is this one that records, or has paused."""
-        return self._recorder is recorder
-
-    def pause(self, recorder: RunRecorder) -> None:
-        """What comes runs as if nothing were recorded, until `resume`."""
-        if self._recorder is recorder and self._is_eager:
-            self._compiled.pause()
-
-    def resume(self, recorder: RunRecorder) -> None:
-        """What comes is recorded again."""
-        if self._recorder is recorder and self._is_eager:
-            self._compiled.resume()
+            self.compiled.enter()
 
     def keep_key(self) -> None:
         """A mode is about to be taken off.
@@ -153,32 +132,32 @@ class ProcessPatches:
         it returns, if it was on at the beginning, and so does the end of ``inference_mode``; there
         has to be a mode then.
         """
-        if _will_be_restored() and not any(map(is_inserted, self._placeholders)):
+        if is_guarded() and not any(map(is_inserted, self._placeholders)):
             mode = OpaqueMode(None)
             insert_mode(mode)
             self._placeholders.append(mode)
 
     def settle(self) -> None:
         """A run begins: what was left on for compiled functions to return is taken off."""
-        if self._placeholders and not _will_be_restored():
+        if self._placeholders and not is_guarded():
             while self._placeholders:
                 remove_mode(self._placeholders.pop())
 
     def leave(self, recorder: RunRecorder | Notes) -> None:
         """It is not any more. May be called more than once."""
-        if self._recorder is not recorder:
+        if self.recorder is not recorder:
             return
-        self._recorder = None
+        self.recorder = None
         self.helpers.own(None)
         self._freeing.leave()
         self._let_go()
         if self._is_eager:
-            if self._compiled.was_used:
+            if self.compiled.was_used:
                 recorder.note(
                     "Compiled code ran op by op, as it was written: the numbers are those of eager "
                     "mode (config compiled opaque leaves it compiled)."
                 )
-            self._compiled.leave()
+            self.compiled.leave()
 
     @contextlib.contextmanager
     def lasting(self) -> Iterator[None]:
@@ -191,14 +170,9 @@ class ProcessPatches:
             self._let_go()
 
     def _let_go(self) -> None:
-        if self._recorder is None and not self._is_lasting:
+        if self.recorder is None and not self._is_lasting:
             self.helpers.leave()
             self._freeing.undo()
-
-
-def _will_be_restored() -> bool:
-    """Whether dispatch keys are as somebody has set them who will put the earlier ones back."""
-    return is_guarded() or torch.is_inference_mode_enabled()
 
 
 #: The process's.

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from tfdbg_cli.common.interpreter.recursion import ROOM, depth, is_near, lift
+from tfdbg_cli.common.interpreter.recursion import ROOM, depth, lift, limit_now
 from tfdbg_cli.engines.torch.around.compiled import wanted
 from tfdbg_cli.engines.torch.private import set_callback
 
@@ -30,7 +30,7 @@ def surrounding(
     around: Callable[..., Around | None],
     *,
     in_compiled: bool = True,
-    passes: Callable[[tuple[Any, ...]], bool] = lambda args: False,
+    passes: Callable[[tuple[Any, ...]], bool] | None = None,
 ) -> Callable[..., Any]:
     """A function that stands for another one. The compiler has to leave it alone.
 
@@ -47,42 +47,49 @@ def surrounding(
         if _is_compiling():
             return original(*args, **kwargs)
         callback = set_callback(None)  # the compiler would take `passes` for the program's
-        if (callback is not None and not in_compiled) or passes(args):
+        if (callback is not None and not in_compiled) or (passes is not None and passes(args)):
             set_callback(callback)
             return original(*args, **kwargs)
         steps: Around | None = None
         value: Any = None
         next_call: Invocation | None = original, args, kwargs
-        is_lifted = False
+        lifted: int | None = None
         try:
-            if is_near(_LEAST):
+            # Nearly always there is room for our work.
+            lifted = _own if lift(_own, ROOM) else ROOM if lift(ROOM, _LEAST) else None
+            if lifted is None:
                 raise RecursionError("maximum recursion depth exceeded")
-            lift(ROOM)
-            is_lifted = True
+            limit = limit_now()
             steps = around(*args, **kwargs)
             if steps is not None:
                 next_call = next(steps)
             while next_call is not None:
                 function, given, named = next_call
                 going_on = wanted(callback) if callback is not None else None
-                lift(_own - ROOM)
+                if lifted == ROOM:
+                    lift(_own - ROOM)
                 set_callback(going_on)  # no frame of ours comes now that could be compiled
                 try:
-                    value = function(*given, **named)
+                    try:
+                        value = function(*given, **named)
+                    finally:
+                        set_callback(None)
+                        if limit_now() != limit:  # it may leave less room than before
+                            lift(ROOM - _own)
+                            lifted, limit = ROOM, limit_now()
                 except BaseException as error:
-                    set_callback(None)
-                    lift(ROOM - _own)
                     next_call, value = _failed(steps, error)
                     if next_call is None and value is _NOTHING:
                         raise
-                else:
-                    set_callback(None)
-                    lift(ROOM - _own)
-                    next_call, value = _returned(steps, value)
+                    continue
+                try:
+                    next_call = None if steps is None else steps.send(value)
+                except StopIteration as end:
+                    next_call, value = None, end.value
             return value
         finally:
-            if is_lifted:
-                lift(-ROOM)
+            if lifted:
+                lift(-lifted)
             # A traceback may keep this frame.
             next_call = steps = value = None
             args, kwargs = given, named = (), {}
@@ -95,18 +102,11 @@ def surrounding(
 _NOTHING: Any = object()
 
 
-def _returned(steps: Around | None, value: Any) -> tuple[Invocation | None, Any]:
-    """What is to be called next, or what the caller gets."""
-    if steps is None:
-        return None, value
-    try:
-        return steps.send(value), None
-    except StopIteration as end:
-        return None, end.value
-
-
 def _failed(steps: Around | None, error: BaseException) -> tuple[Invocation | None, Any]:
-    """Likewise; `_NOTHING`: the error. What else `steps` raises leaves the call in its place."""
+    """What is to be called next, or what the caller gets; `_NOTHING`: the error.
+
+    What else `steps` raises leaves the call in its place.
+    """
     traceback = error.__traceback__
     if steps is not None:
         try:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
+from tfdbg_cli.engines.torch.modules.facts import Facts
 from tfdbg_cli.engines.torch.modules.state import (
     Circumstances,
     Start,
@@ -98,6 +99,7 @@ class ModuleCall:
 
     Attributes:
         module: itself.
+        facts: about it.
         parent: the call of the wrapper.
         is_wrapper: it is one.
         arguments: positional ones and others.
@@ -121,6 +123,7 @@ class ModuleCall:
         "borders",
         "count",
         "ended",
+        "facts",
         "is_watched",
         "is_wrapper",
         "module",
@@ -138,12 +141,14 @@ class ModuleCall:
     def __init__(
         self,
         module: torch.nn.Module,
+        facts: Facts,
         arguments: tuple[tuple[Any, ...], dict[str, Any]],
         parent: ModuleCall | None,
         count: int,
         frame: FrameType | None,
     ) -> None:
         self.module = module
+        self.facts = facts
         self.parent = parent
         self.is_wrapper = False
         self.arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = arguments
@@ -186,7 +191,8 @@ class ModuleCall:
     def has_written(self) -> bool:
         """Whether it has written to what it got; copies of the rest aren't kept any longer."""
         found = {id(tensor) for tensor, version in self.tensors if version_of(tensor) != version}
-        self.written = {key: copy for key, copy in self.written.items() if key in found}
+        if self.written:
+            self.written = {key: copy for key, copy in self.written.items() if key in found}
         return bool(found)
 
     def release(self) -> None:
@@ -209,10 +215,12 @@ class InnerCall(NamedTuple):
     Attributes:
         module: itself.
         call: the outermost one that led to it.
+        facts: about the module.
     """
 
     module: torch.nn.Module
     call: ModuleCall
+    facts: Facts
 
     @property
     def chain(self) -> list[torch.nn.Module]:

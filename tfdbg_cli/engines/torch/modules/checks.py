@@ -6,8 +6,8 @@ import functools
 import math
 import time
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, ParamSpec
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -34,7 +34,6 @@ __all__ = [
     "Found",
     "Stale",
     "Words",
-    "unseen",
 ]
 
 # What is kept of what isn't looked at, in bytes each: no more than it costs to look at that.
@@ -42,19 +41,6 @@ _SMALL = 1 << 16
 _MOST_KEPT = 100
 _LARGEST_WEIGHT = 1 << 22
 _MOST_STALE = 100_000
-
-_P = ParamSpec("_P")
-
-
-def unseen(method: Callable[_P, None]) -> Callable[_P, None]:
-    """Function modes and classes of the program's don't see what a method asks of tensors."""
-
-    @functools.wraps(method)
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        with quiet():
-            method(*args, **kwargs)
-
-    return call
 
 
 class Event(NamedTuple):
@@ -212,12 +198,13 @@ class Checks:
     def add(self, kind: str, thing: Any, slot: int, tensor: torch.Tensor) -> None:
         """Look at a tensor."""
         self.has_news = True
-        if not self._are_clean(kind, (thing,), (tensor,)):
+        measures = self._sizes.is_due and kind in _MEASURED
+        if not (self._measure(kind, (thing,), (tensor,)) if measures else are_clean((tensor,))):
             self._verdicts.add(Event(kind, thing, time.perf_counter_ns()), slot, tensor)
 
-    def _are_clean(self, kind: str, things: Sequence[Any], tensors: Sequence[torch.Tensor]) -> bool:
-        """Whether tensors are known to be clean; of some kinds the magnitudes are noted."""
-        found = largest_of(tensors) if self._sizes.is_due and kind in _MEASURED else None
+    def _measure(self, kind: str, things: Sequence[Any], tensors: Sequence[torch.Tensor]) -> bool:
+        """As `are_clean`; the magnitudes are noted."""
+        found = largest_of(tensors)
         if found is None:
             return are_clean(tensors)
         is_clean = True
@@ -238,7 +225,8 @@ class Checks:
         self.has_news = True
         found: list[torch.Tensor] = []
         with quiet():
-            if self._are_clean(kind, things, tensors):
+            measures = self._sizes.is_due and kind in _MEASURED
+            if self._measure(kind, things, tensors) if measures else are_clean(tensors):
                 return found
             with torch.no_grad():
                 for thing, tensor in zip(things, tensors, strict=True):
@@ -276,10 +264,11 @@ class Checks:
             if event.kind in _MEASURED:
                 self._note(event.kind, event.thing, size)
         largest.clear()
-        if bad:
-            for event, tensor in self._small:
-                self._verdicts.add(event, 0, tensor)
-        self._small = []
+        small, self._small = self._small, []
+        if not bad:
+            return bad
+        for event, tensor in small:
+            self._verdicts.add(event, 0, tensor)
         found = sorted(self._verdicts.bad(), key=lambda found: found[0].time)
         with quiet():
             for event, _ in found:

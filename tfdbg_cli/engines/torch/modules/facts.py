@@ -38,6 +38,9 @@ class Facts:
 
     Attributes:
         reference: the module.
+        has_averages: it is a batch norm that keeps them.
+        may_hand_back: see `hands_back`, as far as its class tells.
+        told_by: see `teller`: the name of that parameter, empty: there is none.
         is_shown: what it returned last was shown by the module that got it.
         is_told: its teller had a gradient after the last backward pass.
         known_writes: how often its parameters had been written to when they were looked at.
@@ -45,24 +48,26 @@ class Facts:
     """
 
     __slots__ = (
-        "_has_averages",
         "_is_showing",
-        "_teller",
+        "has_averages",
         "is_shown",
         "is_told",
         "known_writes",
+        "may_hand_back",
         "reference",
+        "told_by",
         "writes",
     )
 
     def __init__(self, module: nn.Module) -> None:
         kind = type(module)
         self.reference = weakref.ref(module)
-        self.is_shown = self.is_told = self._has_averages = False
+        self.is_shown = self.is_told = self.has_averages = False
         self.writes: bool | None = None
         self.known_writes = -1
         self._is_showing = kind in _SHOWING
-        self._teller = ""
+        self.may_hand_back = kind in _HANDING_BACK
+        self.told_by = ""
         if kind in _CONVOLUTIONS:
             assert isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d)
             is_dense = all(step == 1 for step in module.dilation)
@@ -71,14 +76,14 @@ class Facts:
             pads = module.padding if isinstance(module.padding, tuple) else ()
             sizes = zip(pads, module.kernel_size, strict=False)
             if is_dense and all(pad < size for pad, size in sizes):
-                self._teller = "weight"
+                self.told_by = "weight"
         elif kind in _BATCH_NORMS:
             assert isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d)
             self._is_showing = True
-            self._has_averages = module.running_mean is not None and module.momentum != 0
-            self._teller = "bias"
+            self.has_averages = module.running_mean is not None and module.momentum != 0
+            self.told_by = "bias"
         elif kind in (nn.LayerNorm, nn.GroupNorm, nn.Linear):
-            self._teller = "weight"
+            self.told_by = "weight"
         elif isinstance(module, nn.Dropout | nn.Dropout2d):
             self._is_showing = self._is_showing and not module.inplace
 
@@ -88,17 +93,17 @@ class Facts:
 
     def hands_back(self, module: nn.Module) -> bool:
         """Whether a bad gradient of what it returns now shows in that of what it gets."""
-        return type(module) in _HANDING_BACK and self.shows(module)
+        return self.may_hand_back and self.shows(module)
 
     def averages(self, module: nn.Module) -> bool:
         """Whether the averages of a batch norm tell of what it gets and of what it returns now."""
-        return self._has_averages and module.training and _is_itself(module)
+        return self.has_averages and module.training and _is_itself(module)
 
     def teller(self, module: nn.Module) -> torch.Tensor | None:
         """The parameter whose gradient will be bad if that of what it returns now is."""
-        if not self._teller or not _is_itself(module):
+        if not self.told_by or not _is_itself(module):
             return None
-        found = parameters_of(module).get(self._teller)
+        found = parameters_of(module).get(self.told_by)
         if found is None or not found.requires_grad or any(gradient_hooks_of(found)):
             return None
         return found

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
-from tfdbg_cli.common.interpreter.recursion import room
+from tfdbg_cli.common.interpreter.recursion import ROOM, lift
 from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
@@ -21,7 +21,7 @@ from tfdbg_cli.engines.kit.levels import MODULES
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
 from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
 from tfdbg_cli.engines.torch.levels import TorchLevel
-from tfdbg_cli.engines.torch.modules.calls import Border, Gradient, ModuleCall, alias_of
+from tfdbg_cli.engines.torch.modules.calls import Border, Gradient, InnerCall, ModuleCall, alias_of
 from tfdbg_cli.engines.torch.modules.checks import (
     GRADIENT,
     INPUT,
@@ -34,11 +34,10 @@ from tfdbg_cli.engines.torch.modules.checks import (
     Found,
     Stale,
     Words,
-    unseen,
 )
 from tfdbg_cli.engines.torch.modules.dump import ModuleRecords, ModulesDump
 from tfdbg_cli.engines.torch.modules.facts import FactsOf
-from tfdbg_cli.engines.torch.modules.inside import Insides, tell_arrived
+from tfdbg_cli.engines.torch.modules.inside import Insides
 from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode, mark_end, watch_outside
 from tfdbg_cli.engines.torch.modules.replay import Aside, Replayer, ReplayRefusal
 from tfdbg_cli.engines.torch.modules.search import Search
@@ -80,7 +79,7 @@ class ModulesLevel(TorchLevel):
         parameters: makes those that optimizers update.
         aside: around what is no part of the program.
         excused: events that were bad without anything that the filter is about; is added to.
-        spares: recorders of earlier runs that have seen no op, for what is outside of modules.
+        spares: recorders of earlier runs, begun again, for what is outside of modules.
         facts: about modules.
         stale: what was bad in earlier runs.
         sizes: gets the largest magnitudes.
@@ -95,7 +94,7 @@ class ModulesLevel(TorchLevel):
         self,
         watch: Watch,
         names: Names,
-        parameters: Callable[[], Iterable[torch.Tensor]],
+        parameters: Callable[[], Sequence[torch.Tensor]],
         aside: Aside,
         excused: set[Any],
         spares: list[FullLevel],
@@ -111,20 +110,23 @@ class ModulesLevel(TorchLevel):
         self._words = Words(names)
         self._excused = excused
         self._spares = spares
-        is_alike = bool(spares) and spares[-1].watch == watch
-        self._outside = spares.pop() if is_alike else FullLevel(watch, names, allowance=allowance)
+        is_like = bool(spares) and spares[-1].is_like(watch, allowance)
+        self._outside = spares.pop() if is_like else FullLevel(watch, names, allowance=allowance)
+        self._may_renew = False  # that, for the next run
         self._most = _MOST_AT_FIRST if allowance is None else allowance
         self._stale = stale
         self._sizes = sizes
         self._examines = examines
         self._checks = Checks(stale, sizes)
         self._facts = facts
-        self._insides = Insides(facts, self._checks)
+        # Hooks of autograd nodes may live on: they don't keep this.
+        self._arrived = functools.partial(_tell, weakref.ref(self), ModulesLevel.arrived)
+        self._insides = Insides(self._checks, self._arrived)
         self._calls: list[ModuleCall] = []
         self._replayer = Replayer(watch, names, aside)
         self._search = Search(self._calls, self._replayer, self._words)
         self._open: list[ModuleCall] = []
-        self._inner: list[Any] = []  # modules in the calls of others that are open
+        self._inner: list[InnerCall] = []  # that are open
         self._counts: dict[int, int] = {}
         self._borders: dict[int, Border] = {}  # by the id of the tensor
         self._phases: list[str] = []
@@ -199,7 +201,6 @@ class ModulesLevel(TorchLevel):
 
     # What the program does.
 
-    @unseen
     def enter_module(self, module: Any, arguments: Any = None) -> None:
         """A forward pass may begin here; what it gets is kept."""
         if self._checks.failure is not None:
@@ -207,8 +208,9 @@ class ModulesLevel(TorchLevel):
         if "backward" in self._phases:  # a part of it that is computed again
             return
         if self._inner or (self._open and not self._open[-1].is_wrapper):
-            self._inner.append(module)
-            self._insides.enter(module, arguments)
+            call = InnerCall(module, self._open[-1], self._facts(module))
+            self._inner.append(call)
+            self._insides.enter(call, arguments)
         else:
             self._enter_outermost(module, arguments or ((), {}), sys._getframe(1))
 
@@ -218,7 +220,8 @@ class ModulesLevel(TorchLevel):
             self.rest()
         count = self._counts.get(id(module), 0)
         self._counts[id(module)] = count + 1
-        call = ModuleCall(module, arguments, parent, count, frame)
+        facts = self._facts(module)
+        call = ModuleCall(module, facts, arguments, parent, count, frame)
         for tensor, version in call.tensors:
             border = self._borders.get(id(tensor))
             if border is not None and border.reference() is tensor and border.version == version:
@@ -227,7 +230,7 @@ class ModulesLevel(TorchLevel):
                 self._outside.ops.use(tensor)
                 if tensor.is_floating_point():
                     self._checks.add(INPUT, call, 0, tensor)
-        writes = self._facts(module).writes
+        writes = facts.writes
         if writes is not False:
             call.keep(min(self._most, _MOST_AT_FIRST if writes is None else _MOST_WRITTEN))
         if writes:
@@ -243,19 +246,18 @@ class ModulesLevel(TorchLevel):
     def _look_at_weights(self, call: ModuleCall) -> None:
         """Parameters that others than optimizers have written to may have been bad before."""
         assert call.start is not None
-        facts, found = self._facts(call.module), call.start.parameters
+        facts, found = call.facts, call.start.parameters
         is_new = facts.known_writes < 0
         if call.start.writes != facts.known_writes and (is_new or all(p.is_cpu for p in found)):
             facts.known_writes = call.start.writes
             self._checks.add_all(WEIGHT, found, found)
 
-    @unseen
     def leave_module(self, module: Any, output: Any) -> None:
         """What it returns is looked at."""
         if "backward" in self._phases:
             return
         if self._inner:
-            self._insides.leave(self._inner.pop(), self._open[-1], output)
+            self._insides.leave(self._inner.pop(), output)
         else:
             self._leave_outermost(output)
 
@@ -263,7 +265,7 @@ class ModulesLevel(TorchLevel):
         self._insides.leave_outermost(output)
         call = self._open.pop()
         call.ended = time.perf_counter_ns()
-        has_written, facts = call.has_written(), self._facts(call.module)
+        has_written, facts = call.has_written(), call.facts
         if has_written and not facts.writes:
             for tensor, version in call.tensors:
                 if tensor.is_inference() and version_of(tensor) != version:
@@ -294,14 +296,22 @@ class ModulesLevel(TorchLevel):
         self._checks.add(OUTPUT, border, slot, tensor)
         node = tensor.grad_fn
         if node is not None:
-            arrived = functools.partial(tell_arrived, weakref.ref(self), border, tensor.output_nr)
-            node.register_prehook(arrived)
+            node.register_prehook(functools.partial(self._arrived, border, tensor.output_nr))
 
-    @unseen
-    def arrived(self, border: Border, tensor: torch.Tensor) -> None:
-        """The gradient of a tensor is known."""
-        border.gradients.append(Gradient(tensor, self._backward))
-        self._checks.add(GRADIENT, border, border.slot, tensor)
+    def arrived(self, thing: Border | InnerCall, number: int, gradients: Any) -> None:
+        """A backward pass has come to what a module has returned.
+
+        Args:
+            thing: what that was.
+            number: which of the gradients is its.
+            gradients: what the autograd node gets that has made it.
+        """
+        tensor = gradients[number] if number < len(gradients) else None
+        if tensor is None:
+            return
+        if isinstance(thing, Border):
+            thing.gradients.append(Gradient(tensor, self._backward))
+        self._checks.add(GRADIENT, thing, getattr(thing, "slot", 0), tensor)
 
     # Backward passes and updates.
 
@@ -309,9 +319,10 @@ class ModulesLevel(TorchLevel):
         """The gradients of parameters won't tell of those of what modules return."""
         self._insides.will_be_partial()
 
-    @unseen
-    def passed(self, node: OutsideNode, gradients: Iterable[torch.Tensor | None]) -> None:
-        """A node outside of modules hands gradients on."""
+    def passed(
+        self, node: OutsideNode, gradients: Iterable[torch.Tensor | None], given: Any = None
+    ) -> None:
+        """A node outside of modules hands gradients on; it was given others."""
         for slot, tensor in enumerate(gradients):
             if tensor is not None:
                 node.gradients[slot] = Gradient(tensor, self._backward)
@@ -321,7 +332,6 @@ class ModulesLevel(TorchLevel):
         """Something went wrong where nobody looks: it is told as soon as somebody does."""
         self._checks.failure = error
 
-    @unseen
     def enter_phase(self, phase: str, owner: Any = None) -> None:
         """Before the parameters change is the time to look."""
         if self._checks.failure is not None:
@@ -340,7 +350,7 @@ class ModulesLevel(TorchLevel):
             if self._open:  # nobody asks parameters when it is over
                 self._insides.will_be_partial()
             if not self._open and "backward" not in self._phases:
-                told = functools.partial(_passed, weakref.ref(self))
+                told = functools.partial(_tell, weakref.ref(self), ModulesLevel.passed)
                 self._nodes += watch_outside(losses, told)
         elif is_outermost and not self._open:
             self._stepped = take(call_frame(sys._getframe(1)), None, None)
@@ -348,7 +358,6 @@ class ModulesLevel(TorchLevel):
             self._judge()
         self._phases.append(phase)
 
-    @unseen
     def leave_phase(self) -> None:
         """Updated parameters are looked at."""
         phase = self._phases.pop()
@@ -359,7 +368,7 @@ class ModulesLevel(TorchLevel):
             step, self._step = self._step, None
             for call in self._calls:
                 if call.start is not None and call.parent is None:
-                    self._facts(call.module).known_writes = call.start.count_writes()
+                    call.facts.known_writes = call.start.count_writes()
             if step is not None and not self._found and any(map(is_nonfinite, bad)):
                 self._step_again(*step)
 
@@ -430,7 +439,6 @@ class ModulesLevel(TorchLevel):
         except ReplayRefusal as refusal:
             self._search.refusals.append(f"{kind}.step(): {refusal}")
 
-    @unseen
     def backward_done(self, is_grad: bool, value: Any = None) -> None:
         """Gradients of parameters are looked at."""
         if self._open or "backward" in self._phases:
@@ -440,20 +448,22 @@ class ModulesLevel(TorchLevel):
             self._checks.add_all(PARAMETER, found, found)
         else:
             leaves = {id(each): each for each in (*self._leaves(), *self._insides.told())}
-            pairs = [(each, gradient_of(each)) for each in leaves.values()]
-            told = [(each, gradient) for each, gradient in pairs if gradient is not None]
-            self._checks.add_all(PARAMETER, [p for p, _ in told], [g for _, g in told])
+            found, gradients = [], []
+            for each in leaves.values():
+                gradient = gradient_of(each)
+                if gradient is not None:
+                    found.append(each)
+                    gradients.append(gradient)
+            self._checks.add_all(PARAMETER, found, gradients)
         if self._phases or self.kind != "training run":
             self._judge()
 
     def _leaves(self) -> Iterable[torch.Tensor]:
         """The parameters that a backward pass may be about."""
-        found = {id(each): each for each in self._parameters()}
-        if not found:
-            roots = {id(call.module): call.module for call in self._calls if call.parent is None}
-            for root in roots.values():
-                found.update((id(each), each) for each in root.parameters())
-        return found.values()
+        if found := self._parameters():
+            return found
+        roots = {id(call.module): call.module for call in self._calls if call.parent is None}
+        return [each for root in roots.values() for each in root.parameters()]
 
     # Looking into a module.
 
@@ -469,15 +479,18 @@ class ModulesLevel(TorchLevel):
         if self._examines:
             self._examine()
         self._insides.look_at_averages()
-        known = set(self._found)
         outside = self._outside.checked() if self._outside.ops.count else None
-        found = [item for item in self._checks.bad(outside) if item not in known]
+        bad = self._checks.bad(outside)
+        if not bad:
+            return
+        known = set(self._found)
+        found = [item for item in bad if item not in known]
         found = [item for item in found if self._words.key(*item) not in self._excused]
         self._found += found
-        # Read with the others just now: a device is waited for once.
-        leaks = outside is not None and any(each.is_made_inside for each, _ in outside.bad())
         if not found or any(replay.passed for replay in self._search.replays):
             return
+        # Read with the others just now: a device is waited for once.
+        leaks = outside is not None and any(each.is_made_inside for each, _ in outside.bad())
         is_on = self._is_on
         self.stop()
         self._outside.stop()
@@ -537,7 +550,7 @@ class ModulesLevel(TorchLevel):
     def progress(self) -> str:
         if self._open:
             chain = self._open[-1].chain
-            return f"in {self._words.label([*chain, *self._inner[-1:]])}"
+            return f"in {self._words.label([*chain, *(each.module for each in self._inner[-1:])])}"
         return self._outside.progress()
 
     def finish(self, error: BaseException | None) -> Capture:
@@ -574,18 +587,28 @@ class ModulesLevel(TorchLevel):
         return capture
 
     def _finish_outside(self, error: BaseException | None) -> Capture:
-        recorder = self._outside
-        is_empty = not recorder.ops.count and not recorder.ops.troubles
-        if is_empty and error is None and not self._found:
-            self.stop()
-            self._spares.append(self._outside)
-            return Capture(None, None)
-        recorder.holder.look_through()
+        if error is None and not self._found and self._outside.can_renew():
+            self._may_renew = True
+            make_dump = self._dump_outside if self._outside.ops.count else None
+            return Capture(None, None, make_dump=make_dump)
+        self._outside.holder.look_through()
         return self._outside.finish(error)
+
+    def _dump_outside(self) -> MemoryDump:
+        """Of what was recorded outside of modules, which is clean."""
+        self._outside.holder.look_through()
+        capture = self._outside.finish(None)
+        assert capture.make_dump is not None
+        return capture.make_dump()
 
     def close(self) -> None:
         if not self._is_told:  # else the dump has what is kept
             self._forget()
+        if self._may_renew and self._is_told:
+            self._outside.discard()
+        elif self._may_renew:
+            self._outside.renew()
+            self._spares.append(self._outside)
         for call in self._calls:
             call.release()
 
@@ -657,14 +680,23 @@ class ModulesLevel(TorchLevel):
             yield f"Not replayed: {self._search.refusals[0]}. The next runs are watched op by op."
 
 
-def _passed(reference: weakref.ref[ModulesLevel], node: OutsideNode, gradients: Any) -> None:
-    """Likewise."""
+def _tell(reference: weakref.ref[ModulesLevel], told: Callable[..., None], *what: Any) -> None:
+    """A hook of an autograd node: it must neither raise nor return anything.
+
+    Args:
+        reference: to the level that is told; it may be gone.
+        told: its method.
+        what: what that gets.
+    """
     level = reference()
     if level is None:
         return
+    lift(ROOM)
     try:
-        with room:
-            level.passed(node, gradients)
+        with quiet():
+            told(level, *what)
     except Exception as error:
         pass_on(error)
         level.failed(error)
+    finally:
+        lift(-ROOM)

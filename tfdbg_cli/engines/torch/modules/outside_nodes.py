@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -62,14 +63,13 @@ def _end_at(node: Any) -> Border | None:
     return found if found is not None and found.kept is not None else None
 
 
-def watch_outside(
-    roots: Iterable[torch.Tensor], told: Callable[[OutsideNode, Any], None]
-) -> list[OutsideNode]:
+def watch_outside(roots: Iterable[torch.Tensor], told: Callable[..., None]) -> list[OutsideNode]:
     """Look at the nodes of a backward pass that are outside of modules, and at what comes to them.
 
     Args:
         roots: what it begins with.
-        told: is called with a node and the gradients that it hands on; must not raise.
+        told: is called with a node, the gradients that it hands on, and those that it was given,
+            if these are others; must not raise.
     """
     known: dict[Any, OutsideNode] = {}
     fed: dict[Any, set[int]] = {}  # whose gradient is a sum or comes from elsewhere -> its slots
@@ -101,7 +101,7 @@ def watch_outside(
     for node, arrival in arrivals.items():
         arrival.calls = calls.get(node, [])
         arrival.readers.update((slot, known[node]) for slot in fed[node])
-        node.register_prehook(_prehook(arrival, told))
+        node.register_prehook(functools.partial(told, arrival))
     for node, found in known.items():
         for slot, (each, _) in enumerate(node.next_functions):
             outside = arrivals.get(each) or known.get(each)
@@ -110,7 +110,7 @@ def watch_outside(
                 found.readers[slot] = reader
             elif each is not None and sequence_of(each) == NO_SEQUENCE:
                 found.owners[slot] = id(getattr(each, "variable", None))
-        node.register_hook(_hook(found, told))
+        node.register_hook(functools.partial(told, found))
     return [*arrivals.values(), *known.values()]
 
 
@@ -125,21 +125,3 @@ def _given(call: ModuleCall) -> Iterator[tuple[Any, int]]:
     for tensor, version in call.tensors:
         if version_of(tensor) == version and tensor.grad_fn is not None:
             yield _place(tensor)
-
-
-def _prehook(
-    arrival: OutsideNode, told: Callable[[OutsideNode, Any], None]
-) -> Callable[[Any], None]:
-    def hook(given: Any) -> None:
-        told(arrival, given)
-
-    return hook
-
-
-def _hook(
-    found: OutsideNode, told: Callable[[OutsideNode, Any], None]
-) -> Callable[[Any, Any], None]:
-    def hook(made: Any, given: Any) -> None:
-        told(found, made)
-
-    return hook

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -38,6 +39,7 @@ __all__ = ["StepStart"]
 # Numbers with which a step of Adam can't go bad.
 _LEAST_EPS, _LARGEST_BETA = 1e-16, 0.9999
 
+_dtype_of = operator.attrgetter("dtype")
 _Form = tuple[torch.Size, torch.dtype, torch.device]
 
 
@@ -220,12 +222,12 @@ def _is_ordinary(optimizer: Any) -> bool:
     what is taken from a parameter is small.
     """
     return type(optimizer) in (Adam, AdamW) and all(
-        all(type(group.get(name, 0.0)) in (int, float) for name in ("lr", "eps", "weight_decay"))
+        {type(group["lr"]), type(group["eps"]), type(group["weight_decay"])} <= {int, float}
         and 0 <= group["lr"] <= 1
         and _LEAST_EPS <= group["eps"] <= 1
         and 0 <= group["weight_decay"] <= 1
         and all(type(beta) is float and 0 <= beta <= _LARGEST_BETA for beta in group["betas"])
-        and all(each.dtype in DTYPES for each in group["params"])
+        and {*map(_dtype_of, group["params"])} <= DTYPES
         for group in optimizer.param_groups
     )
 

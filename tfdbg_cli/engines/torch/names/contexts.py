@@ -188,11 +188,6 @@ class Contexts:
         self._states: list[ThreadState] = []
         self.local = _Local(self._states)
 
-    def state(self) -> ThreadState:
-        """Of the calling thread."""
-        found: ThreadState = self.local.state
-        return found
-
     def clear(self) -> None:
         """Forget the calls that are open."""
         for state in self._states:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from tfdbg_cli.engines.kit.stacks import user_frames, variables
-from tfdbg_cli.engines.torch.names.sites import parameters_in
+from tfdbg_cli.engines.torch.names.sites import has_parameters
 from tfdbg_cli.engines.torch.private import WRAPPED, buffers_of, children_of, parameters_of
 
 __all__ = ["Leaf", "ModuleName", "Names", "legal"]
@@ -183,7 +183,7 @@ class Names:
                 self._add_tree(owner, known.path)
                 return
             name, module = _variable_of(owner, frame)[0], owner
-        if self._living_main() is None and next(parameters_in(module), None) is not None:
+        if self._living_main() is None and has_parameters(module):
             self.add_main(module)
             return
         prefix = self._free(legal(name or type(module).__name__), self._roots)

@@ -10,7 +10,7 @@ import torch
 from tfdbg_cli.engines.kit.sites import named_parts
 from tfdbg_cli.engines.torch.private import children_of, parameters_of
 
-__all__ = ["parameters_in", "replaced", "tensors_in"]
+__all__ = ["has_parameters", "parameters_in", "replaced", "tensors_in"]
 
 _MOST_NAMES = 200
 
@@ -30,6 +30,11 @@ def parameters_in(module: torch.nn.Module) -> Iterator[torch.Tensor]:
     for child in children_of(module).values():
         if child is not None:
             yield from parameters_in(child)
+
+
+def has_parameters(module: torch.nn.Module) -> bool:
+    """Whether a module has any."""
+    return next(parameters_in(module), None) is not None
 
 
 def replaced(value: Any, others: Mapping[int, torch.Tensor]) -> Any:

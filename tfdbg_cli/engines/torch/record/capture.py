@@ -121,5 +121,5 @@ def _leave_out_call(error: Exception) -> None:
 
 def program_modes() -> list[Any]:
     """The dispatch modes of this thread but for the debugger's own."""
-    found = [dispatch_mode_at(index) for index in range(modes_below())]
+    found = map(dispatch_mode_at, range(modes_below()))
     return [mode for mode in found if not isinstance(mode, CaptureMode)]

@@ -16,6 +16,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import CHECKED, ONLY_BAD
+from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.record.fast_steps import FastStep
@@ -136,7 +137,7 @@ class RecordingLevel(RunRecorder):
             checks, ops = self.checked(), self.ops
             if checks is None or not checks.has_nothing or ops.troubles or ops.failure is not None:
                 return None
-            top = ops.contexts.state().top
+            top = ops.contexts.local.state.top
             outer = top.outer if top is not None else None
             return FastStep.of(optimizer, make, outer, self._allowance)
         return None
@@ -311,18 +312,37 @@ class FullLevel(RecordingLevel):
             checks if is_checked else None,
             limit=watch.limit,
             names=names,
+            precious=functools.partial(type(self)._held_bad, weakref.proxy(self)),
             **options,
         )
         self.has_nonfinite = False
-        self._looked_at = 0  # records
-        self.holder.precious = functools.partial(type(self)._held_bad, weakref.proxy(self))
+
+    def can_renew(self) -> bool:
+        """Whether nothing of what was recorded is of interest: another run may be, by the same."""
+        ops, holder = self.ops, self.holder
+        is_partial = ops.troubles or ops.failure or holder.is_spent or holder.spilled_bytes
+        # Others have had a hand in it, or may still have.
+        is_shared = self._guests or self._is_followed or self._notes or self._expanding is not None
+        if is_partial or is_shared or PROCESS_PATCHES.compiled.was_used or not self.can_resume:
+            return False
+        checks = self.checked()
+        return checks is not None and not checks.bad()
+
+    def is_like(self, watch: Watch, allowance: int | None) -> bool:
+        """Whether it records as one that is made for a run; it holds as much from now on."""
+        is_like = self.watch == watch and self._ways == PROCESS_PATCHES.ways
+        if not is_like or (allowance is None) != (self._allowance is None):
+            return False
+        if allowance is not None:
+            self.holder.allow(allowance)
+        return True
 
     def serves(self, watch: Watch) -> bool:
         """It does for the same without a filter as well."""
         unfiltered = dataclasses.replace(self.watch, filter_name="", exclude="", predicate=None)
         holder = self.holder
         if watch == unfiltered and not holder.is_spent:
-            holder.hold_all()
+            holder.allow(None)
             self.watch, self._checks = watch, None
         return super().serves(watch)
 
@@ -370,12 +390,12 @@ class FullLevel(RecordingLevel):
 
     def checked(self) -> Verdicts[OpRecord] | None:
         """The checks of all that is there by now; ``None``: there are none."""
-        checks, given = self._checks, self.ops.given
-        if checks is not None:
+        if self._checks is not None:
             # Inputs and parameters are made by no op; what others send comes after theirs.
-            _add_held(checks, given[self._looked_at :], None)
-            self._looked_at = len(given)
-        return checks
+            given = [*self.ops.given]
+            _add_held(self._checks, given, None)
+            del self.ops.given[: len(given)]  # other threads of the program may have added some
+        return self._checks
 
     def _nonfinite(self, checks: Verdicts[OpRecord]) -> list[OpOutput]:
         """The held values that are bad."""

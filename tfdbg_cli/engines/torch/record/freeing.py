@@ -10,7 +10,7 @@ from tfdbg_cli.engines.kit.patching.patches import PatchSet
 from tfdbg_cli.engines.torch.private import NAMES, storage_address
 
 if TYPE_CHECKING:
-    from tfdbg_cli.engines.torch.record.holding import Holder
+    from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 
 __all__ = ["ResizeWatch"]
 
@@ -21,12 +21,12 @@ class ResizeWatch:
     """Around ``UntypedStorage.resize_`` while a run is recorded: no operator tells of it."""
 
     def __init__(self) -> None:
-        self._holder: Holder | None = None
+        self._recorder: RunRecorder | None = None
         self._patches = PatchSet(NAMES.framework)
 
-    def enter(self, holder: Holder) -> None:
-        """Tell a holder of what is freed from now on."""
-        self._holder = holder
+    def enter(self, recorder: RunRecorder) -> None:
+        """Tell a recorder's holder of what is freed from now on."""
+        self._recorder = recorder
         if self._patches:
             return
         if "resize_" in vars(_Storage):  # somebody else looks, too, and may not pass it on
@@ -35,7 +35,7 @@ class ResizeWatch:
 
     def leave(self) -> None:
         """Tell nobody."""
-        self._holder = None
+        self._recorder = None
 
     def undo(self) -> None:
         """Look no more."""
@@ -43,11 +43,11 @@ class ResizeWatch:
 
     def _telling(self, original: Any) -> Any:
         def resize_(storage: Any, size: Any) -> Any:
-            holder = self._holder
-            if holder is not None:
+            recorder = self._recorder
+            if recorder is not None:
                 try:
                     if size < storage.nbytes():
-                        holder.freed(storage_address(storage))
+                        recorder.holder.freed(storage_address(storage))
                 except Exception:  # no size: PyTorch says so
                     pass
             return original(storage, size)

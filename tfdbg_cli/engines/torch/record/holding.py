@@ -172,9 +172,9 @@ class Holder:
         """Whether values may be let go of."""
         return self._allowance is not None or self.is_spent
 
-    def hold_all(self) -> None:
-        """Hold all that comes, however much it is."""
-        self._allowance = None
+    def allow(self, allowance: int | None) -> None:
+        """Hold so much from now on; ``None``: all that comes, however much it is."""
+        self._allowance, self._weighed_at = allowance, allowance or 0
 
     @property
     def has_shared(self) -> bool:

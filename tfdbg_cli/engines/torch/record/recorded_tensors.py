@@ -49,7 +49,7 @@ class RecordedTensors:
 
     Attributes:
         contexts: the calls that are open.
-        given: what no op has made, and what other processes have sent.
+        given: what no op has made, and what other processes have sent; whoever looks takes it.
         holder: of the values.
         troubles: what went wrong in here.
         is_eager: records are put into words at once: their names say which values are held.
@@ -326,7 +326,7 @@ class RecordedTensors:
         if found:
             return found
         if output is None:
-            output = self._discover(self.contexts.state(), tensor, None)
+            output = self._discover(self.contexts.local.state, tensor, None)
         return output.record
 
     # The beginning of the run.
@@ -399,7 +399,7 @@ class RecordedTensors:
             when: it was read, in nanoseconds of the performance counter.
         """
         output = self.find(tensor)
-        record = (output or self._discover(self.contexts.state(), tensor, None)).record
+        record = (output or self._discover(self.contexts.local.state, tensor, None)).record
         if record.time <= when:
             return
         # Whoever has named it, at the end of the run, has noted it too late: it was there by then.
@@ -462,7 +462,7 @@ class RecordedTensors:
 
     def name_input(self, name: str, tensor: torch.Tensor) -> None:
         """A tensor that the run gets."""
-        state = self.contexts.state()
+        state = self.contexts.local.state
         output = self.find(tensor)
         if output is not None:
             if not output.record.is_adopted:

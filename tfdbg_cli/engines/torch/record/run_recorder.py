@@ -18,6 +18,8 @@ from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.kit.clock import epoch
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
+from tfdbg_cli.engines.torch.around.compiled import OpaqueMode
+from tfdbg_cli.engines.torch.around.expanding import ExpandingMode
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modes import (
@@ -40,8 +42,9 @@ from tfdbg_cli.engines.torch.private import (
     unobserved,
 )
 from tfdbg_cli.engines.torch.record.assembly import assemble
+from tfdbg_cli.engines.torch.record.capture import CaptureMode
 from tfdbg_cli.engines.torch.record.generated import know_graph
-from tfdbg_cli.engines.torch.record.holding import Holder
+from tfdbg_cli.engines.torch.record.holding import HeldValue, Holder
 from tfdbg_cli.engines.torch.record.op_record import (
     BACKWARD,
     FORWARD,
@@ -71,7 +74,7 @@ class RunRecorder(TorchLevel):
             are removed when the dump is closed.
         names: what things are called, which outlives runs.
         check: has ``add(record, slot, tensor)``, called for each output as it is made.
-        allowance: see `Holder`.
+        allowance, precious: see `Holder`.
         make_ops: the class of `ops`.
 
     Attributes:
@@ -89,18 +92,27 @@ class RunRecorder(TorchLevel):
         names: Names | None = None,
         check: Any = None,
         allowance: int | None = None,
+        precious: Callable[[], Iterable[HeldValue | None]] = tuple,
         make_ops: type[OpRecorder] = QuickOps,
     ) -> None:
         super().__init__(watch)
         self._names = names if names is not None else Names()
-        self.holder = Holder(limit, spill_root, PROCESS_PATCHES.clones, allowance)
-        wanted = WatchMatcher(watch)
+        wanted, known = WatchMatcher(watch), self._names
         # Views that were asked for are held like the rest.
         self._has_views = not wanted.names_ops
-        self.ops = make_ops(self._names, wanted, self.holder if hold else None, check)
-        self._mode = PROCESS_PATCHES.mode(self.ops)
-        self._expanding = PROCESS_PATCHES.expanding()
+
+        def make() -> tuple[Holder, OpRecorder]:
+            holder = Holder(limit, spill_root, PROCESS_PATCHES.clones, allowance)
+            holder.precious = precious
+            return holder, make_ops(known, wanted, holder if hold else None, check)
+
+        self._make = make
+        self.holder, self.ops = make()
+        self._ways = is_opaque, expands = PROCESS_PATCHES.ways
+        self._mode = OpaqueMode(self.ops) if is_opaque else CaptureMode(self.ops)
+        self._expanding = ExpandingMode() if expands else None
         self._guests: list[ThreadState] = []
+        self._is_followed = False  # threads were started that may come
         self._notes: list[str] = []
         self.is_on = False
         self._thread = threading.get_ident()
@@ -117,7 +129,7 @@ class RunRecorder(TorchLevel):
         for guest in self._guests:
             guest.is_busy = False
         PROCESS_PATCHES.enter(self)
-        self.ops.contexts.state().begin()
+        self.ops.contexts.local.state.begin()
         self._insert()
 
     def stop(self) -> None:
@@ -133,7 +145,7 @@ class RunRecorder(TorchLevel):
     @property
     def can_resume(self) -> bool:
         """Whether it was started on this thread, and nothing else was recorded since."""
-        return self._thread == threading.get_ident() and PROCESS_PATCHES.follows(self)
+        return self._thread == threading.get_ident() and PROCESS_PATCHES.recorder is self
 
     def pause(self) -> None:
         """Don't record for a while, at next to no cost: `resume`, `start` or `end` follows.
@@ -144,15 +156,17 @@ class RunRecorder(TorchLevel):
         for guest in self._guests:
             guest.is_busy = True
         self._remove()
-        PROCESS_PATCHES.pause(self)
+        if PROCESS_PATCHES.recorder is self:
+            PROCESS_PATCHES.compiled.turn(is_on=False)
 
     def resume(self) -> None:
         """Go on recording, on the same thread."""
         self.is_on = True
         for guest in self._guests:
             guest.is_busy = False
-        PROCESS_PATCHES.resume(self)
-        self.ops.contexts.state().begin()
+        if PROCESS_PATCHES.recorder is self:
+            PROCESS_PATCHES.compiled.turn(is_on=True)
+        self.ops.contexts.local.state.begin()
         self._insert()
 
     def end(self) -> None:
@@ -168,15 +182,20 @@ class RunRecorder(TorchLevel):
     def discard(self) -> None:
         self.end()
 
+    def renew(self) -> None:
+        """Begin again as if nothing had been recorded; all that was held is let go of."""
+        self.holder, self.ops = self._make()
+        self._mode.tell(self.ops)
+        self._epoch = epoch()
+
     def _insert(self) -> None:
         if self._expanding is not None:
             insert_function_mode(self._expanding)
         insert_mode(self._mode)
 
     def _remove(self) -> None:
-        if modes_below() and is_inserted(self._mode):
+        if modes_below() and remove_mode(self._mode):
             PROCESS_PATCHES.keep_key()
-            remove_mode(self._mode)
         if self._expanding is not None:
             remove_function_mode(self._expanding)
 
@@ -188,7 +207,7 @@ class RunRecorder(TorchLevel):
         try:
             yield
         finally:
-            self.ops.contexts.state().begin()
+            self.ops.contexts.local.state.begin()
             insert_mode(self._mode)
 
     @property
@@ -200,8 +219,8 @@ class RunRecorder(TorchLevel):
     def hand_over(self, other: RunRecorder) -> None:
         """Another one is told of what comes, though it hasn't been started."""
         # The op that is about to be done may have its autograd node already.
-        seen = self.ops.contexts.state().last_sequence
-        other.ops.contexts.state().last_sequence = seen
+        seen = self.ops.contexts.local.state.last_sequence
+        other.ops.contexts.local.state.last_sequence = seen
         self._mode.tell(other.ops)
 
     def join(self, place: OpContext | None = None) -> Callable[[], None]:
@@ -214,7 +233,7 @@ class RunRecorder(TorchLevel):
         """
         if is_inserted(self._mode):
             return lambda: None
-        state = self.ops.contexts.state()
+        state = self.ops.contexts.local.state
         state.begin()
         if place is not None:
             state.push(place)
@@ -231,7 +250,8 @@ class RunRecorder(TorchLevel):
 
     def here(self) -> OpContext | None:
         """Where this thread is, for another thread that works for it."""
-        state = self.ops.contexts.state()
+        self._is_followed = True
+        state = self.ops.contexts.local.state
         top = state.top
         if top is None:
             return None
@@ -258,7 +278,7 @@ class RunRecorder(TorchLevel):
 
     def enter_module(self, module: torch.nn.Module, arguments: Any = None) -> None:
         """Names are under the module from now on."""
-        state = self.ops.contexts.state()
+        state = self.ops.contexts.local.state
         caller = next((each.module for each in reversed(state.contexts) if each.module), None)
         self._enter(state, module, caller, sys._getframe(1))
 
@@ -280,7 +300,7 @@ class RunRecorder(TorchLevel):
         path = self._names.module(modules[-1], None, caller).path
         if count:
             self._calls[path] = count
-        state = self.ops.contexts.state()
+        state = self.ops.contexts.local.state
         self._enter(state, modules[-1], caller, sys._getframe(1), outer)
 
     def _enter(
@@ -317,7 +337,7 @@ class RunRecorder(TorchLevel):
 
     def leave_module(self, module: torch.nn.Module, output: Any = None) -> None:
         """The call returns, or (with ``None``) raises."""
-        state = self.ops.contexts.state()
+        state = self.ops.contexts.local.state
         if any(_is_of(context, module) for context in state.contexts):
             while (left := state.pop()) is not None and not _is_of(left, module):
                 pass
@@ -335,7 +355,7 @@ class RunRecorder(TorchLevel):
         """
         renew_mode(self._mode)
         contexts = self.ops.contexts
-        state = contexts.state()
+        state = contexts.local.state
         frame = sys._getframe(1)
         if phase == BACKWARD:
             self._hand_over(owner)
@@ -355,7 +375,7 @@ class RunRecorder(TorchLevel):
 
     def leave_phase(self) -> None:
         """It ends."""
-        state = self.ops.contexts.state()
+        state = self.ops.contexts.local.state
         while (left := state.pop()) is not None and left.module is not None:
             pass
 
@@ -406,7 +426,7 @@ class RunRecorder(TorchLevel):
     def made_node(self, sequence: int) -> str:
         """The op that made an autograd node on this thread; empty: none that was recorded."""
         self.ops.describe()
-        record = self.ops.contexts.state().forward.get(sequence)
+        record = self.ops.contexts.local.state.forward.get(sequence)
         return record.name if record is not None else ""
 
     # What came of it.

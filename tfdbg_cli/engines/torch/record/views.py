@@ -10,6 +10,7 @@ import torch
 from tfdbg_cli.engines.torch.private import unobserved
 from tfdbg_cli.engines.torch.record.holding import HeldValue
 from tfdbg_cli.engines.torch.record.op_record import OpOutput
+from tfdbg_cli.engines.torch.record.tracking import extent
 
 __all__ = ["ViewFinder"]
 
@@ -44,9 +45,9 @@ class ViewFinder:
         """A function that computes a view; ``None``: nothing that is held covers it."""
         if view.dtype not in _NUMBERS or not view.key:
             return None
-        first, end = _span(view)
+        first, end = extent(view.offset, view.stride, view.shape or (), view.dtype)
         for base in reversed(self._made.get(view.key, ())):
-            start, stop = _span(base)
+            start, stop = extent(base.offset, base.stride, base.shape or (), base.dtype)
             if end <= start or stop <= first:
                 continue  # it is beside the view
             covers = start <= first and end <= stop and _is_dense(base)
@@ -54,15 +55,6 @@ class ViewFinder:
                 return None
             return functools.partial(_view, base.held, base, view)
         return None
-
-
-def _span(output: OpOutput) -> tuple[int, int]:
-    """The first element of a tensor in its storage, and the one after its last."""
-    shape = output.shape or ()
-    if 0 in shape:
-        return output.offset, output.offset
-    reach = sum((size - 1) * stride for size, stride in zip(shape, output.stride, strict=True))
-    return output.offset, output.offset + reach + 1
 
 
 def _is_dense(output: OpOutput) -> bool:

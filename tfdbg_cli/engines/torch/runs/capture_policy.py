@@ -97,5 +97,4 @@ class TorchCapturePolicy(CapturePolicy):
         return found
 
     def _parameters(self) -> list[torch.Tensor]:
-        groups = [group for optimizer in self._optimizers for group in optimizer.param_groups]
-        return [parameter for group in groups for parameter in group["params"]]
+        return [p for each in self._optimizers for g in each.param_groups for p in g["params"]]

@@ -21,7 +21,7 @@ from tfdbg_cli.engines.torch.private import (
 )
 from tfdbg_cli.engines.torch.record.op_facts import REAL
 from tfdbg_cli.engines.torch.runs.suspect_check import CHECKED_DTYPES, SumChecks
-from tfdbg_cli.engines.torch.values.access import PLAIN, Access, access, is_seen
+from tfdbg_cli.engines.torch.values.access import PLAIN, Access, access, are_on_host, is_seen
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
 __all__ = ["Verdicts", "are_clean", "is_nonfinite", "largest_of", "largest_unseen"]
@@ -63,11 +63,11 @@ def are_clean(tensors: Sequence[torch.Tensor]) -> bool:
     """
     if modes_below() or functions_seen() or top_interpreter() is not None:
         return not tensors
+    if not are_on_host(tensors):
+        return False
     total = 0.0
     with below_autograd():
         for tensor in tensors:
-            if access(tensor) is not _HOST:
-                return False
             if tensor.dtype in REAL:
                 total += tensor.sum().item()
             elif tensor.dtype in CHECKED_DTYPES:
@@ -98,10 +98,10 @@ def largest_unseen(tensors: Sequence[torch.Tensor]) -> list[float] | None:
 
 
 def _largest(tensors: Sequence[torch.Tensor]) -> list[float] | None:
+    if not are_on_host(tensors):
+        return None
     found = []
     for tensor in tensors:
-        if type(tensor) not in PLAIN or access(tensor) is not _HOST:
-            return None
         dtype = tensor.dtype
         if dtype not in REAL or not tensor.numel():
             return None
@@ -227,22 +227,24 @@ class Verdicts(Generic[_Key]):
     @property
     def has_nothing(self) -> bool:
         """Whether all that was looked at is known to be clean. Nobody waits for a device."""
-        return not self._bad and not self._others.count
+        return not self._bad and not self._others.totals
 
     def read_with(self, other: Verdicts[Any]) -> None:
         """Wait for the devices once, not once for each of two."""
         both = self, other
+        if not (self._others.totals or other._others.totals):
+            return
         joined: SumChecks[Any] = SumChecks()
         for at, each in enumerate(both):
             joined.take(at, each._others)
-        for (at, key), slot in joined.suspects() if joined.count else ():
+        for (at, key), slot in joined.suspects():
             both[at]._bad[key, slot] = None
         for ((at, key), slot), number in joined.largest.items():
             both[at].largest[key, slot] = number
 
     def bad(self) -> list[tuple[_Key, int]]:
         """The bad tensors so far. Waits for the devices that have something to say, once each."""
-        if self._others.count:
+        if self._others.totals:
             others, self._others = self._others, SumChecks()
             self._bad.update(dict.fromkeys(others.suspects()))
             self.largest |= others.largest

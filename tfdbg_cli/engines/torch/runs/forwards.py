@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from typing import Any
 
@@ -17,7 +18,8 @@ _KEY = "tfdbg_cli"
 
 def is_differentiating() -> bool:
     """Whether a transform of ``torch.func`` is at work that is going to ask for gradients."""
-    return any(each.key().name == "Grad" for each in interpreters() or ())
+    found = interpreters()  # nearly always none
+    return bool(found) and any(each.key().name == "Grad" for each in found)
 
 
 class _Mark:
@@ -66,7 +68,7 @@ class Forwards:
     def are_forgotten(self) -> bool:
         """Whether no backward pass can use any of them: the program has dropped all results."""
         known = self.count and not self._are_unknown
-        return bool(known) and not any(mark() is not None for mark in self._marks)
+        return bool(known) and not any(map(operator.call, self._marks))
 
     def has_trained(self, module: torch.nn.Module) -> bool:
         """Whether one was of this module in training mode."""

@@ -12,7 +12,7 @@ import torch
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.engines.kit.patching.patches import PatchSet
-from tfdbg_cli.engines.torch.around.surrounding import Around, surrounding
+from tfdbg_cli.engines.torch.around.surrounding import surrounding
 from tfdbg_cli.engines.torch.private import KERAS_VALUE
 from tfdbg_cli.engines.torch.runs.description import INFERENCE, TRAINING
 
@@ -131,10 +131,7 @@ class KerasSteps:
         return leave
 
     def _applying(self, original: Any) -> Any:
-        def around(optimizer: Any, /, *args: Any, **kwargs: Any) -> Around | None:
-            return self._runs.around_step(original, optimizer, args, kwargs)
-
-        return surrounding(original, around)
+        return surrounding(original, functools.partial(self._runs.around_step, original))
 
 
 def _has_symbols(value: Any) -> bool:

@@ -18,7 +18,8 @@ from tfdbg_cli.engines.kit.description import OpenRun, RunDriver
 from tfdbg_cli.engines.kit.levels import CaptureLevel
 from tfdbg_cli.engines.kit.life import RunLife
 from tfdbg_cli.engines.kit.program import Program
-from tfdbg_cli.engines.kit.sites import call_site, user_frame
+from tfdbg_cli.engines.kit.sites import call_site
+from tfdbg_cli.engines.kit.stacks import user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modules.dump import ModulesDump
@@ -122,26 +123,16 @@ class Lifecycle(RunLife[TorchRun]):
         """What looks at the run that is open."""
         return self._run.watcher if self._run is not None else None
 
-    def is_framework_error(self, error: BaseException) -> bool:
-        """Whether it is one of PyTorch's."""
-        return is_framework_error(error)
-
     def can_step(self) -> bool:
         """Whether there is what a stepper needs."""
         return _HAS_STEPS and Coroutine.is_possible()
 
-    def quiet(self) -> contextlib.AbstractContextManager[Any]:
-        """No function mode of the program sees what is asked of tensors."""
-        context: contextlib.AbstractContextManager[Any] = quiet()
-        return context
-
-    def is_paused(self) -> bool:
-        """Whether the program is being traced."""
-        return is_tracing()
-
-    def settle(self) -> None:
-        """What compiled functions need until they return is taken off."""
-        PROCESS_PATCHES.settle()
+    # No function mode of the program sees what is asked of tensors, and a trace is no run. There
+    # is no frame of ours around what is asked often.
+    is_framework_error = staticmethod(is_framework_error)
+    quiet = staticmethod(quiet)
+    is_paused = staticmethod(is_tracing)
+    settle = staticmethod(PROCESS_PATCHES.settle)
 
     def timing_level(self, watch: Watch) -> CaptureLevel:
         """Clocks in place of values."""
@@ -290,7 +281,7 @@ class Lifecycle(RunLife[TorchRun]):
         found = self.policy.ahead(watcher.watch)
         if not isinstance(found, RecordingLevel):
             return None
-        self._next = contain(found, self.give_up)
+        self._next = contain(found, self)
         found.look_ahead()
         watcher.hand_over(found)
         return found.ops

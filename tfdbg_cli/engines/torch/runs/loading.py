@@ -18,7 +18,7 @@ from tfdbg_cli.engines.torch.around.surrounding import Around
 from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined
 from tfdbg_cli.engines.torch.modules.level import ModulesLevel
 from tfdbg_cli.engines.torch.modules.state import keep_object, keep_random
-from tfdbg_cli.engines.torch.names.sites import tensors_in
+from tfdbg_cli.engines.torch.names.sites import has_parameters, tensors_in
 from tfdbg_cli.engines.torch.private import quiet
 from tfdbg_cli.engines.torch.runs.exact_check import are_clean, is_nonfinite
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
@@ -65,7 +65,16 @@ class LoaderPause:
 
     def is_here(self) -> bool:
         """Whether this thread is making a batch, and nobody looks."""
-        return self._thread != 0 and self._thread == threading.get_ident()
+        return self._thread == threading.get_ident()
+
+    def passes(self, args: tuple[Any, ...]) -> bool:
+        """Whether a call of a module, the first argument, is a part of making a batch."""
+        if not self._thread or not self.is_here():
+            return False
+        if not has_parameters(args[0]):
+            return True
+        self.leave()
+        return False
 
     def leave(self) -> None:
         """The batch is made, or a model is called to make it: that is looked at as elsewhere."""

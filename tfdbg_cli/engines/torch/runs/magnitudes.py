@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -146,22 +147,20 @@ class Magnitudes:
         Args:
             sizes: see `Sizes`.
         """
-        if sizes:
-            self._grows, self._last = (
-                _grows(self._last, sizes),
-                {key: size for key, (_, size) in sizes.items()},
-            )
+        if not sizes:
+            return (), ()
+        now = {key: size for key, (_, size) in sizes.items()}
+        self._grows, self._last = _grows(self._last, now), now
         key, things = tuple(sizes), [thing for thing, _ in sizes.values()]
         known = self._known.get(key)
         # Something else may have got the address of what is gone.
-        if known is None or any(
-            reference() is not thing for reference, thing in zip(known[0], things, strict=True)
-        ):
+        living = [reference() for reference in known[0]] if known is not None else []
+        if known is None or not all(map(operator.is_, living, things)):
             if len(self._known) >= _MOST:
                 self._known.clear()
             tensors = [self._measured(kind, sizes[kind, at][0]) for kind, at in key]
             known = self._known[key] = [*map(weakref.ref, things)], tensors
-        return known[1], [size for _, size in sizes.values()]
+        return known[1], now.values()
 
     def _measured(self, kind: str, thing: Any) -> MeasuredTensor:
         if kind == GRADIENT:
@@ -175,9 +174,9 @@ class Magnitudes:
         return MeasuredTensor(f"{begin} of {shown}", path, kind)
 
 
-def _grows(before: Mapping[Any, float], now: _Sizes) -> bool:
+def _grows(before: Mapping[Any, float], now: Mapping[Any, float]) -> bool:
     """Whether what a module returns is much larger than when it was last measured."""
-    return any(
-        key[0] == OUTPUT and size > _FAST * before.get(key, math.inf)
-        for key, (_, size) in now.items()
-    )
+    for key, size in now.items():
+        if key[0] == OUTPUT and size > _FAST * before.get(key, math.inf):
+            return True
+    return False

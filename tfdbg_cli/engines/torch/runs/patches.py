@@ -52,8 +52,8 @@ class Optimizers:
         self._owned: dict[int, tuple[tuple[tuple[int, int], ...], frozenset[int]]] = {}
 
     def __iter__(self) -> Iterator[Optimizer]:
-        found = [reference() for reference in list(self._alive.values())]
-        return iter([optimizer for optimizer in found if optimizer is not None])
+        found = list(self._alive.values())
+        return iter([each for reference in found if (each := reference()) is not None])
 
     def __bool__(self) -> bool:
         return bool(self._alive)
@@ -96,11 +96,11 @@ class Optimizers:
     def own(self, module: torch.nn.Module) -> bool:
         """Whether one of them updates a parameter of a module."""
         sets = [self._parameters(optimizer) for optimizer in self]
-        return any(any(id(p) in owned for owned in sets) for p in parameters_in(module))
+        return any(key in owned for key in map(id, parameters_in(module)) for owned in sets)
 
     def _parameters(self, optimizer: Optimizer) -> frozenset[int]:
         groups = getattr(optimizer, "param_groups", ())
-        state = tuple((id(group["params"]), len(group["params"])) for group in groups)
+        state = (*[(id(group["params"]), len(group["params"])) for group in groups],)
         known = self._owned.get(id(optimizer))
         if known is None or known[0] != state:
             ids = frozenset(id(p) for group in groups for p in group["params"])
@@ -213,7 +213,8 @@ class Patches:
             # Around the hooks for functions of the API, which would otherwise be around the run.
             self._replace(torch.Tensor, "backward", self._backward)
             self._replace(torch.autograd, "backward", self._backward)
-            self._replace(torch.autograd, "grad", self._grad)
+            grad = functools.partial(self._backward, is_grad=True)
+            self._replace(torch.autograd, "grad", grad)
             self._replace(Optimizer, OPTIMIZER_MADE, self._noticing)
             self._replace(Optimizer, "profile_hook_step", self._hooking)
             self._wrap_known_steps()
@@ -227,9 +228,10 @@ class Patches:
             if scaler is not None:
                 self._replace(scaler, "step", self._step)
                 self._replace(scaler, "scale", self._scale)
+            clip_values = functools.partial(self._clip, is_norm=False)
             for place in (torch.nn.utils, torch.nn.utils.clip_grad):
                 self._replace(place, "clip_grad_norm_", self._clip)
-                self._replace(place, "clip_grad_value_", self._clip_values)
+                self._replace(place, "clip_grad_value_", clip_values)
         if not self._forks and hasattr(os, "register_at_fork"):
             self._forks = True
             os.register_at_fork(after_in_child=self._runs.abandon)
@@ -333,7 +335,7 @@ class Patches:
         runs, intercepted, visitors = self._runs, self._intercepted, self._visitors
 
         def around(module: torch.nn.Module, /, *args: Any, **kwargs: Any) -> Around | None:
-            if is_product(module, sys._getframe(2)):
+            if isinstance(module, torch.fx.GraphModule) and is_product(sys._getframe(2)):
                 return None
             for found in intercepted:
                 if found.takes(module):
@@ -343,28 +345,20 @@ class Patches:
                     return visitor.around(original, module, args, kwargs)
             return runs.around_module(original, module, args, kwargs)
 
-        return surrounding(original, around, in_compiled=False, passes=runs.pass_module)
+        return surrounding(original, around, in_compiled=False, passes=runs.loading.passes)
 
     def _fetch(self, original: Any) -> Any:
-        def around(fetcher: Any, indices: Any, /) -> Around | None:
-            return self._runs.around_fetch(original, fetcher, indices)
+        return self._around(self._runs.around_fetch, original)
 
-        return surrounding(original, around)
+    @staticmethod
+    def _around(around: Callable[..., Around | None], original: Any, *given: Any) -> Any:
+        return surrounding(original, functools.partial(around, original, *given))
 
     def _backward(self, original: Any, *, is_grad: bool = False) -> Any:
-        def around(*args: Any, **kwargs: Any) -> Around | None:
-            return self._runs.around_backward(original, args, kwargs, is_grad=is_grad)
-
-        return surrounding(original, around)
-
-    def _grad(self, original: Any) -> Any:
-        return self._backward(original, is_grad=True)
+        return self._around(self._runs.around_backward, original, is_grad)
 
     def _step(self, original: Any) -> Any:
-        def around(owner: Any, /, *args: Any, **kwargs: Any) -> Around | None:
-            return self._runs.around_step(original, owner, args, kwargs)
-
-        return surrounding(original, around)
+        return self._around(self._runs.around_step, original)
 
     def _scale(self, original: Any) -> Any:
         runs = self._runs
@@ -378,13 +372,7 @@ class Patches:
         return scale
 
     def _clip(self, original: Any, *, is_norm: bool = True) -> Any:
-        def around(*args: Any, **kwargs: Any) -> Around | None:
-            return self._runs.around_clipping(original, args, kwargs, is_norm=is_norm)
-
-        return surrounding(original, around)
-
-    def _clip_values(self, original: Any) -> Any:
-        return self._clip(original, is_norm=False)
+        return self._around(self._runs.around_clipping, original, is_norm)
 
     def _noticing(self, original: Any) -> Any:
         runs, optimizers = self._runs, self._runs.optimizers
@@ -404,10 +392,7 @@ class Patches:
         return profile_hook_step
 
     def _end_call(self, original: Any) -> Any:
-        def around(*args: Any, **kwargs: Any) -> Around | None:
-            return self._runs.around_end(original, args, kwargs)
-
-        return surrounding(original, around)
+        return self._around(self._runs.around_end, original)
 
 
 # What the program sees of its dispatch modes, if it looks: its own.

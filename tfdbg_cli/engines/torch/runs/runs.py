@@ -20,12 +20,12 @@ import torch
 from tfdbg_cli.common.errors import one_line
 from tfdbg_cli.common.interpreter.program_signals import pass_on
 from tfdbg_cli.engines.kit.contain import contained
-from tfdbg_cli.engines.kit.sites import user_frame
+from tfdbg_cli.engines.kit.stacks import user_frame
 from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
 from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modules.level import ModulesLevel
-from tfdbg_cli.engines.torch.names.sites import parameters_in
+from tfdbg_cli.engines.torch.names.sites import has_parameters
 from tfdbg_cli.engines.torch.private import current_node
 from tfdbg_cli.engines.torch.record.capture_levels import RecordingLevel
 from tfdbg_cli.engines.torch.runs.description import (
@@ -76,6 +76,7 @@ class Runs(Lifecycle):
     Attributes:
         losses: of the runs.
         steps_taken: what becomes of their gradients.
+        loading: what data loaders compute.
     """
 
     def __init__(self, program: PatchedProgram) -> None:
@@ -84,43 +85,37 @@ class Runs(Lifecycle):
         self._module_depth = 0
         self._backward_depth = 0
         self._step_depth = 0
+        self._inside = {event: _Boundary(self, event) for event in "FBS"}
         # Optimizers whose steps follow each other with nothing in between: one run.
         self._together: dict[int, int] = {}
         self._last_stepped: int | None = None
         numbers = NotedNumbers(program.tracks)
         self.steps_taken = StepNotes(numbers, self._number)
         self.losses = Losses(numbers, self.steps_taken.scaled)
-        self._loading = LoaderPause(self.watchers)
+        self.loading = LoaderPause(self.watchers)
         self._norms = Norms(program.tracks, self.names, self.optimizers)
 
     # The events. Each is seen around the original.
-
-    def pass_module(self, args: tuple[Any, ...]) -> bool:
-        """Whether a call of a module, the first argument, is a part of making a batch."""
-        if not self._loading.is_here():
-            return False
-        if not _has_parameters(args[0]):
-            return True
-        self._loading.leave()
-        return False
 
     def around_module(
         self, original: Any, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any
     ) -> Around | None:
         """A call of a module."""
-        if self.is_idle():
+        run = self._run
+        if run is None and self.is_idle():
             return None
         given = original, (module, *args), kwargs
         if not self.is_here():
             return _within(PROCESS_PATCHES.helpers.module(module), given)
         if self._depth:
-            watcher = self.watcher
+            watcher = run.watcher if run is not None else None
             return None if watcher is None else self._around_inner(watcher, module, given)
         if self._program.patches.keras.look((args, kwargs)):
             return _within(self.busy(), given)  # shapes are worked out: nothing is computed
-        if self._run is None and not _has_parameters(module) and is_of_data(sys._getframe(1)):
+        is_model = has_parameters(module)
+        if run is None and not is_model and is_of_data(sys._getframe(1)):
             return None
-        return self._around_outermost(module, args, kwargs, given)
+        return self._around_outermost(module, given, is_model)
 
     def _around_inner(
         self, watcher: TorchLevel, module: torch.nn.Module, given: Invocation
@@ -144,16 +139,17 @@ class Runs(Lifecycle):
         return output
 
     def _around_outermost(
-        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any, given: Invocation
+        self, module: torch.nn.Module, given: Invocation, is_model: bool
     ) -> Around:
+        _, (_, *args), kwargs = given
         frame = user_frame(sys._getframe(1))
-        self._root_called(module, args, kwargs, frame)
+        self._root_called(module, (*args,), kwargs, frame, is_model)
         watcher = self.watcher
         if watcher is not None:
-            watcher.enter_module(module, (args, kwargs))
+            watcher.enter_module(module, ((*args,), kwargs))
         output = None
         try:
-            with _Boundary(self, "F"):
+            with self._inside["F"]:
                 self._module_depth += 1
                 try:
                     output = yield given
@@ -166,7 +162,9 @@ class Runs(Lifecycle):
                     if watcher is not None:
                         watcher.leave_module(module, output)
             run = self._run
-            if run is not None and run.forwards is not None and _has_parameters(module):
+            # (It may have got its first parameters just now.)
+            is_model = is_model or has_parameters(module)
+            if run is not None and run.forwards is not None and is_model:
                 self._look(run.forwards.add, module, output)  # a backward pass may use it, or not
             if run is not None and run.closes_on == "F":
                 self.close_run(frame=frame, output=output)
@@ -176,21 +174,20 @@ class Runs(Lifecycle):
 
     def _wake(self) -> None:
         """The program goes on with its own code, in the same run or behind it."""
-        watcher = self.watcher
-        if watcher is not None:
-            self._look(watcher.wake)
+        if self._run is not None and self._run.watcher is not None:
+            self._look(self._run.watcher.wake)
 
-    def around_fetch(self, original: Any, fetcher: Any, indices: Any) -> Around | None:
+    def around_fetch(self, original: Any, fetcher: Any, indices: Any, /) -> Around | None:
         """A data loader makes a batch."""
         if self.is_idle() or not self.is_here() or self._depth:
             return None
-        return self._loading.around(original, fetcher, indices)
+        return self.loading.around(original, fetcher, indices)
 
     def around_backward(
-        self, original: Any, args: tuple[Any, ...], kwargs: Any, *, is_grad: bool
+        self, original: Any, is_grad: bool, /, *args: Any, **kwargs: Any
     ) -> Around | None:
         """``torch.autograd.backward`` or ``grad``."""
-        if self.is_idle():
+        if self._run is None and self.is_idle():
             return None
         if not self.is_here():
             return _within(PROCESS_PATCHES.helpers.phase("backward"), (original, args, kwargs))
@@ -222,7 +219,7 @@ class Runs(Lifecycle):
             self.losses.begins(root, self._run.description.number)
         self._backward_depth += 1
         try:
-            with _Boundary(self, "B"):
+            with self._inside["B"]:
                 value = yield original, args, kwargs
         finally:
             self._backward_depth -= 1
@@ -232,8 +229,7 @@ class Runs(Lifecycle):
             self._look(watcher.backward_done, is_grad, value)
         run = self._run
         if run is not None:
-            asked = (kwargs.get(name) for name in _KEEPS_GRAPH)
-            run.keeps_graph |= any(each is True for each in (*args, *asked))
+            run.keeps_graph |= id(True) in map(id, (*args, *map(kwargs.get, _KEEPS_GRAPH)))
         if is_outermost and run is not None:
             if not is_grad:
                 self._norms.take(run.description.number, self.losses.multiple)
@@ -246,11 +242,9 @@ class Runs(Lifecycle):
         self._wake()
         return value
 
-    def around_step(
-        self, original: Any, owner: Any, args: tuple[Any, ...], kwargs: Any
-    ) -> Around | None:
+    def around_step(self, original: Any, owner: Any, /, *args: Any, **kwargs: Any) -> Around | None:
         """``Optimizer.step`` or ``GradScaler.step``."""
-        if self.is_idle():
+        if self._run is None and self.is_idle():
             return None
         if isinstance(owner, torch.optim.Optimizer):
             self.optimizers.add(owner, self.is_elsewhere())
@@ -282,7 +276,7 @@ class Runs(Lifecycle):
             watcher.enter_phase("optimizer" if is_optimizer else "scaler", owner)
         self._step_depth += 1
         try:
-            with _Boundary(self, "S"):
+            with self._inside["S"]:
                 if isinstance(watcher, ModulesLevel) and is_optimizer:
                     step = functools.partial(original, owner, *args, **kwargs)
                     value = yield from watcher.make_step(owner, step, bool(args or kwargs))
@@ -311,7 +305,7 @@ class Runs(Lifecycle):
         return value
 
     def around_clipping(
-        self, original: Any, args: tuple[Any, ...], kwargs: Any, *, is_norm: bool
+        self, original: Any, is_norm: bool, /, *args: Any, **kwargs: Any
     ) -> Around | None:
         """``clip_grad_norm_`` or ``clip_grad_value_``."""
         if self.is_idle() or not self.is_here():
@@ -333,7 +327,7 @@ class Runs(Lifecycle):
         """The number of the run that is open; ``None``: none is."""
         return self._run.description.number if self._run is not None else None
 
-    def around_end(self, original: Any, args: tuple[Any, ...], kwargs: Any) -> Around | None:
+    def around_end(self, original: Any, /, *args: Any, **kwargs: Any) -> Around | None:
         """The function of ``config run_end``."""
         if not self.is_here() or self._depth:
             return None
@@ -343,7 +337,7 @@ class Runs(Lifecycle):
         frame = user_frame(sys._getframe(1))
         if self._run is None:
             self._open(TRAINING, "E", frame, title=f"{self._program.setting('run_end')}()")
-        with _Boundary(self, "S"):
+        with self._inside["S"]:
             value = yield original, args, kwargs
         run = self._run
         if run is not None and run.closes_on == "E":
@@ -413,7 +407,7 @@ class Runs(Lifecycle):
         Returns:
             To be called after it.
         """
-        PROCESS_PATCHES.settle()
+        self.settle()
         self.discard_ahead()
         if not self._depth and self._run is not None and self.is_here():
             self._settle_steps()
@@ -438,15 +432,19 @@ class Runs(Lifecycle):
 
     @contained
     def _root_called(
-        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any, frame: FrameType | None
+        self,
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Any,
+        frame: FrameType | None,
+        is_model: bool,
     ) -> None:
         """F begins: it belongs to the run that is open, or opens one."""
         if isinstance(self._ahead, TorchLevel):
             self._ahead.rest()  # before it is stopped and started, which then costs nothing
         self._settle_steps()
         evaluates = not module.training
-        has_parameters = _has_parameters(module)
-        if has_parameters:  # names are given in the order of the program, whatever is watched
+        if is_model:  # names are given in the order of the program, whatever is watched
             self.names.module(module, frame, None)
             # (A module without parameters, a loss, say, is no new forward pass.)
             self._settle_forwards(frame, module)
@@ -462,7 +460,7 @@ class Runs(Lifecycle):
             if run is not None and closes_on != "F":
                 run.only_evaluated = trains and evaluates and closes_on == "S"
                 run.forwards = Forwards()
-        elif not evaluates and has_parameters:
+        elif not evaluates and is_model:
             self._trains(run)
         self._note("F")
 
@@ -540,7 +538,8 @@ class Runs(Lifecycle):
         """Something is done; what the watcher then does opens and closes no run."""
         self._depth += 1
         try:
-            done(*arguments)
+            with self.quiet():
+                done(*arguments)
         except Exception as error:
             pass_on(error)
             self.give_up(error)
@@ -563,7 +562,6 @@ class Runs(Lifecycle):
         following = self._together.get(key)
         return following is not None and following not in run.stepped
 
-    @contained
     def _settle_steps(self) -> None:
         """Something other than a step comes: a run that waited for another step is over."""
         self._settle_update()
@@ -600,8 +598,3 @@ class _Boundary:
 def _within(context: contextlib.AbstractContextManager[Any], given: Invocation) -> Around:
     with context:
         return (yield given)
-
-
-def _has_parameters(module: torch.nn.Module) -> bool:
-    """Whether a module has any."""
-    return next(parameters_in(module), None) is not None

@@ -55,19 +55,14 @@ class SumChecks(Generic[_Key]):
     tensor makes `add` raise: what can't be summed is a suspect.
 
     Attributes:
-        count: how many tensors were checked.
+        totals: of the tensors that were checked; one in several parts has one for each.
         largest: the magnitudes among the totals, as soon as `suspects` has read them.
     """
 
     def __init__(self) -> None:
         # The sum, a boolean that says whether codes are bad, or None: nobody knows.
-        self._totals: list[_Checked] = []
+        self.totals: list[_Checked] = []
         self.largest: dict[tuple[_Key, int], float] = {}
-
-    @property
-    def count(self) -> int:
-        """How many tensors were checked; a tensor in several parts counts once for each."""
-        return len(self._totals)
 
     def add(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
         """Check a tensor as it is now.
@@ -91,14 +86,14 @@ class SumChecks(Generic[_Key]):
                 elif _is_captured(tensor):
                     return
                 elif not is_seen(tensor):
-                    self._totals.append((key, slot, _total(tensor), False))
+                    self.totals.append((key, slot, _total(tensor), False))
                 else:
                     # The same as `undisturbed`, for tensors without a class: a tenth of its price.
                     with undispatched(), below_autograd():
-                        self._totals.append((key, slot, _total(tensor), False))
+                        self.totals.append((key, slot, _total(tensor), False))
         except Exception as error:  # an operator that a device doesn't have: the caller looks
             pass_on(error)
-            self._totals.append((key, slot, None, False))
+            self.totals.append((key, slot, None, False))
 
     def add_total(
         self, key: _Key, slot: int, total: torch.Tensor, *, is_largest: bool = False
@@ -110,7 +105,7 @@ class SumChecks(Generic[_Key]):
             total: a number that is finite if the tensor is clean.
             is_largest: it is the largest magnitude, and `largest` is to have it.
         """
-        self._totals.append((key, slot, total, is_largest))
+        self.totals.append((key, slot, total, is_largest))
 
     def take(self, mark: Hashable, other: SumChecks[Any]) -> None:
         """Add what another one has added, which then has nothing; its keys become pairs.
@@ -119,22 +114,22 @@ class SumChecks(Generic[_Key]):
             mark: their first parts.
             other: the other one.
         """
-        for key, slot, total, is_largest in other._totals:
-            self._totals.append(((mark, key), slot, total, is_largest))
-        other._totals = []
+        for key, slot, total, is_largest in other.totals:
+            self.totals.append(((mark, key), slot, total, is_largest))
+        other.totals = []
 
     def _add_parts(self, key: _Key, slot: int, tensor: torch.Tensor) -> None:
         with undisturbed():
             for part in parts_of(tensor):
                 if part.dtype in CHECKED_DTYPES and not _is_captured(part):
-                    self._totals.append((key, slot, _total(part), False))
+                    self.totals.append((key, slot, _total(part), False))
 
     def suspects(self) -> list[tuple[_Key, int]]:
         """The tensors that may be bad, in the order in which they were added, each once.
 
         Waits for the devices that have something to sum.
         """
-        checked = [*self._totals]  # another thread of the program may go on
+        checked = [*self.totals]  # another thread of the program may go on
         places: dict[tuple[_Key, int], None] = {}
         for (key, slot, _, is_largest), number in zip(checked, self._read(checked), strict=True):
             if not math.isfinite(number):

@@ -14,7 +14,7 @@ import torch
 from tfdbg_cli.dumps.sources import show_program_only
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.contain import contain
-from tfdbg_cli.engines.kit.sites import user_frame
+from tfdbg_cli.engines.kit.stacks import user_frame
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.runs.description import BLOCK, Description
@@ -205,7 +205,7 @@ class SteppedCall:
         run = TorchRun(self._description)
         run.is_call = True
         run.watcher = self._watcher
-        contain(run.watcher, runs.give_up)
+        contain(run.watcher, runs)
         self._place = RunPosition(run)
 
         def go_back() -> None:

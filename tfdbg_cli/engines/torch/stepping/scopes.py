@@ -98,7 +98,7 @@ class _ModuleOps(OpRecorder):
         return self._leaf(tensor, Leaf(tensor, name, "Input"))
 
     def _is_elsewhere(self, frame: FrameType | None) -> bool:
-        top = self.contexts.state().top
+        top = self.contexts.local.state.top
         boundary, codes = top.frame if top is not None else None, _codes_of_training()
         while frame is not None and frame is not boundary:
             if id(frame.f_code) in codes:
@@ -179,7 +179,7 @@ class ScopedLevel(FullLevel):
         return threading.get_ident() == self._thread
 
     def _wants(self) -> bool:
-        top = self.ops.contexts.state().top
+        top = self.ops.contexts.local.state.top
         return (top.prefix if top is not None else "") in self._scopes
 
     def _insert(self) -> None:
@@ -188,7 +188,7 @@ class ScopedLevel(FullLevel):
                 super()._insert()
         elif self._wants():
             self._is_in = True
-            state = self.ops.contexts.state()
+            state = self.ops.contexts.local.state
             state.begin()
             super()._insert()
 

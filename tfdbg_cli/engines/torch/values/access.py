@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 
 import torch
 
@@ -28,6 +29,7 @@ __all__ = [
     "TRAINED_ELSEWHERE",
     "Access",
     "access",
+    "are_on_host",
     "gradient_of",
     "has_own_dispatch",
     "is_freed",
@@ -93,6 +95,28 @@ def access(tensor: torch.Tensor) -> Access:
             return _HOST
         return _NOTHING
     return _access(tensor)
+
+
+def are_on_host(tensors: Iterable[torch.Tensor]) -> bool:
+    """Whether `access` says `Access.HOST` of all of some tensors.
+
+    Args:
+        tensors: nothing of the program's sees what they are asked.
+    """
+    for tensor in tensors:
+        # Nearly always.
+        is_plain = type(tensor) in PLAIN and keys_of(tensor) in PLAIN_KEYS
+        if (
+            not (
+                is_plain
+                and tensor.is_contiguous()
+                and not tensor.storage_offset()
+                and tensor.untyped_storage().nbytes() >= tensor.nbytes
+            )
+            and access(tensor) is not _HOST
+        ):
+            return False
+    return True
 
 
 def is_seen(tensor: torch.Tensor) -> bool:
