@@ -34,7 +34,7 @@ class Told:
     ) -> None:
         self._programs, self._engine, self._before = programs, engine, before
         self._program = program
-        self._parts = self._debugged("run -f has_inf_or_nan", "fix --json")
+        self._parts = self._debugged("run -f has_inf_or_nan", "fix --json", "why --json")
 
     def _debugged(self, *commands: str) -> dict[str, str]:
         """What is printed of each case if each is answered with some commands."""
@@ -54,6 +54,10 @@ class Told:
         said, expected = reason_of(out), case.expected(self._engine)
         assert bool(said) == bool(expected), out
         assert re.match(expected, said), out
+        shown = re.search(r"^Line(?: of the forward op)?: +.*:(\d+)$", out, re.MULTILINE)
+        (finding,) = (json.loads(each) for each in out.splitlines() if each.startswith('{"version'))
+        if shown or "Read at: " not in out:  # where it comes in, it is read elsewhere
+            assert int(shown[1] if shown else 0) == (finding["line"] or {"line": 0})["line"], out
 
     def check_silence(self, words: str) -> None:
         """Some words are said of no case."""

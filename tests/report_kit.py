@@ -132,14 +132,17 @@ def read_report(text: str) -> ReportReader:
     return reader
 
 
-def report_of(folder: Path, program: str, filter_name: str) -> tuple[str, ReportReader]:
+def report_of(
+    folder: Path, program: str, filter_name: str, *commands: str
+) -> tuple[str, ReportReader]:
     """What a program prints, and the report of its first run with a tensor that passes a filter."""
+    asked = [part for each in commands for part in ("-c", each)]
     path = folder / "program.py"
     path.write_text(program, encoding="utf-8")
     done = subprocess.run(
         [
             *(sys.executable, "-m", "tfdbg_cli", "--batch", "--report", "page.html"),
-            *("-c", f"run -f {filter_name}", str(path)),
+            *("-c", f"run -f {filter_name}", *asked, str(path)),
         ],
         cwd=folder,
         capture_output=True,

@@ -485,7 +485,7 @@ def test_no_level_is_named_where_each_keeps_all(tmp_path: Path) -> None:
         model.fit(x, np.arange(8) % 4, batch_size=8, verbose=0)
     """
     (tmp_path / "train.py").write_text(textwrap.dedent(text))
-    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix", "train.py")
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f has_inf_or_nan", "-c", "fix", "train.py")
     assert "isn't in the dump" in done.stdout, done.stdout
     assert "config set level" not in done.stdout
 

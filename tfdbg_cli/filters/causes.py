@@ -19,10 +19,10 @@ from tfdbg_cli.common.node_words import (
     WRITES,
 )
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
-from tfdbg_cli.dumps.graph import Node, node_name_of
+from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.run_info import CALLS, traits_of_run
 from tfdbg_cli.filters.cause_inside import WholeOp, inside
-from tfdbg_cli.filters.cause_ops import of_gradient, written_as
+from tfdbg_cli.filters.cause_ops import forward_node, of_gradient, written_as
 from tfdbg_cli.filters.cause_patterns import Makers, constant, later_phase, number_of
 from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case, can_give, places_of
 from tfdbg_cli.filters.collapsed import why_constant
@@ -40,7 +40,7 @@ from tfdbg_cli.filters.unused import why_unused
 from tfdbg_cli.filters.updates import why_stuck
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
-__all__ = ["ADVICE", "OF_INFINITIES", "Cause", "beginning_of", "cause_of"]
+__all__ = ["ADVICE", "OF_INFINITIES", "Cause", "beginning_of", "cause_of", "forward_op"]
 
 # Values of more elements aren't looked at: the first screen is there at once.
 _MOST = 1 << 26
@@ -124,6 +124,18 @@ _NOT_THESE = (
 )
 _NOTHING = Cause("nothing", "the mean of nothing: no element is left", ADVICE["nothing"])
 _ONE = Cause("one", "the variance of one element: it divides by n - 1, which is 0", ADVICE["one"])
+
+
+def forward_op(graph: Graph, node: Node, cause: Cause | None) -> Node | None:
+    """The forward op whose line is that of a node of a backward pass.
+
+    Args:
+        graph: of the run.
+        node: of it.
+        cause: why what the node has made is bad.
+    """
+    told = forward_node(graph, node)
+    return told if told is not None or cause is None else graph.nodes.get(cause.forward)
 
 
 def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:

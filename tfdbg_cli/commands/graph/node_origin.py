@@ -34,10 +34,10 @@ from tfdbg_cli.common.node_words import (
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.sources import own_frame
+from tfdbg_cli.filters.cause_ops import forward_node
 
 __all__ = [
     "call_lines",
-    "forward_of",
     "gradient_lines",
     "origin_lines",
     "stack_heading",
@@ -57,7 +57,7 @@ def origin_lines(context: Context, graph: Graph, node: Node) -> list[Line]:
     lines = [_labelled("In the program", ", ".join(own))] if own else []
     if PHASE not in found:
         return lines
-    forward = forward_of(graph, node)
+    forward = forward_node(graph, node)
     lines.append(_labelled("Phase", found[PHASE]))
     optimizer, parameter = _update(node)
     if optimizer:
@@ -95,16 +95,11 @@ def gradient_lines(graph: Graph, node: Node) -> list[Line]:
     return lines
 
 
-def forward_of(graph: Graph, node: Node) -> Node | None:
-    """The forward op whose gradient a node computes; ``None``: it computes none."""
-    return graph.nodes.get(node.attributes.get(FORWARD_NODE, ""))
-
-
 def stack_label(graph: Graph, node: Node) -> str:
     """What the innermost frame of a node is, in a word or two."""
     if PHASE not in node.attributes:
         return "Made at"
-    if forward_of(graph, node) is not None and "/hook/" not in node.name:
+    if forward_node(graph, node) is not None and "/hook/" not in node.name:
         return "Forward op called at"
     return "Called at"
 
@@ -113,7 +108,7 @@ def stack_heading(graph: Graph, node: Node) -> list[Line]:
     """The lines above the frames of a node; empty for nodes that were not called."""
     if PHASE not in node.attributes:
         return []
-    forward = forward_of(graph, node)
+    forward = forward_node(graph, node)
     called = node if forward is None or OWN_BACKWARD in node.attributes else forward
     if forward is not None and "/hook/" not in node.name and OWN_BACKWARD not in node.attributes:
         head = [
@@ -136,7 +131,7 @@ def stack_heading(graph: Graph, node: Node) -> list[Line]:
 
 def call_lines(dump: Dump, graph: Graph, node: Node) -> list[Line]:
     """What a node's frames don't say: where the backward pass was called, or the forward op."""
-    forward = forward_of(graph, node)
+    forward = forward_node(graph, node)
     if forward is None and "/hook/" not in node.name:
         return []
     if forward is not None and OWN_BACKWARD in node.attributes:

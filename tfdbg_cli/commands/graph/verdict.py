@@ -25,7 +25,7 @@ from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, in_package, model_frame, own_frame
 from tfdbg_cli.filters.absorbed import Absorption
 from tfdbg_cli.filters.cause_ops import forward_node
-from tfdbg_cli.filters.causes import OF_INFINITIES, cause_of
+from tfdbg_cli.filters.causes import OF_INFINITIES, cause_of, forward_op
 from tfdbg_cli.filters.lineage import TensorLineage, holds_others, inputs_of
 from tfdbg_cli.filters.origins import (
     absorbed_by,
@@ -193,9 +193,7 @@ class _Verdict:
         node = self._node
         if node is None:
             return
-        forward = forward_node(self._graph, node)
-        if self._cause is not None and forward is None:
-            forward = self._graph.nodes.get(self._cause.forward)
+        forward = forward_op(self._graph, node, self._cause)
         shown_node = forward or node
         frame = own_frame(shown_node.frames or ())
         is_forward = forward is not None or FORWARD_FRAMES in node.attributes

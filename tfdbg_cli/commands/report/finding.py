@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.verdict import as_page, first_origin, spread_to, verdict
 from tfdbg_cli.commands.json_lines import head
 from tfdbg_cli.commands.tensors.facts import TensorFacts
@@ -24,7 +23,7 @@ from tfdbg_cli.common.printable import printable
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, is_explained
 from tfdbg_cli.dumps.graph import Graph, node_name_of
 from tfdbg_cli.dumps.sources import Frame, model_frame, own_frame
-from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.causes import cause_of, forward_op
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.remedies.tried import tried_at_stop
 from tfdbg_cli.tensors.badness import find_bad
@@ -209,7 +208,7 @@ def _describe(finding: Finding, dump: Dump, begin: Datum, *, is_origin: bool) ->
         finding.reason["elements"] = _elements(dump, begin)
         finding.fixes = [each.record() for each in tried_at_stop(dump, begin)]
     if node is not None:
-        frames = (forward_of(graph, node) or node).frames or ()
+        frames = (forward_op(graph, node, cause) or node).frames or ()
         frame, inner = own_frame(frames), model_frame(frames)
         if frame is not None:
             finding.file, finding.line = frame.file, frame.line

@@ -10,7 +10,6 @@ from tfdbg_cli.commands.context import PROFILE_MODES, Context, compile_regex
 from tfdbg_cli.commands.graph.draw import picture_of
 from tfdbg_cli.commands.graph.drawing.neighbourhood import between
 from tfdbg_cli.commands.graph.drawing.svg import svg_of
-from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.verdict import as_page, first_origin, verdict
 from tfdbg_cli.commands.precision.command import known_lines
 from tfdbg_cli.commands.report.charts import histogram_chart
@@ -32,6 +31,8 @@ from tfdbg_cli.common.program_facts import program_facts
 from tfdbg_cli.dumps.dump import Datum, Dump, is_explained
 from tfdbg_cli.dumps.graph import node_name_of
 from tfdbg_cli.dumps.sources import own_frame
+from tfdbg_cli.filters.causes import cause_of, forward_op
+from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.tensors.summary import summarize
 
 __all__ = ["Section", "sections"]
@@ -196,7 +197,7 @@ def _source(dump: Dump, datum: Datum) -> Markup | None:
     node = graph.nodes.get(datum.node_name) if graph is not None else None
     if graph is None or node is None:
         return None
-    forward = forward_of(graph, node)
+    forward = forward_op(graph, node, cause_of(TensorLineage.of(dump), datum))
     frame = own_frame((forward or node).frames or ())
     lines = source_lines(dump, frame) if frame is not None else None
     if frame is None or lines is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from tfdbg_cli.commands.context import DUMP_MODES, PROFILE_MODES, STEPPER_MODES, Context
-from tfdbg_cli.commands.graph.node_origin import forward_of
 from tfdbg_cli.commands.graph.verdict import first_origin, verdict
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.registry import Command, Result
@@ -19,6 +18,7 @@ from tfdbg_cli.common.node_words import output_shapes
 from tfdbg_cli.dumps.dump import Dump, RunError
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of, parse_tensor_name
 from tfdbg_cli.dumps.sources import is_library_path
+from tfdbg_cli.filters.cause_ops import forward_node
 
 __all__ = ["COMMANDS", "error_document"]
 
@@ -136,7 +136,7 @@ def _places(dump: Dump | None, error: RunError, node: Node | None) -> list[Line]
     raised, made = (error.file, error.line), _line_of(error, node)
     graph = dump.graph() if dump is not None else None
     if made == raised and node is not None and graph is not None:
-        forward = forward_of(graph, node)  # in a backward of the program's own
+        forward = forward_node(graph, node)  # in a backward of the program's own
         made = _line_of(error, forward) if forward is not None else made
     lines = _place("Line:", dump, raised)
     return lines if made is None or made == raised else [*lines, *_place("Made at:", dump, made)]
