@@ -1,5 +1,6 @@
 """The service: command lines, redirects, help, settings, history, completion."""
 
+import argparse
 import json
 import os
 import stat
@@ -469,3 +470,15 @@ def test_a_quoted_word_is_read_back(text: str) -> None:
 
 def test_no_file_with_a_zero_byte_in_its_name_gets_what_stays_in_float32(shell):
     assert "is not a path" in shell.error('precision --keep "a\0b"')
+
+
+def test_what_a_signal_handler_raises_amid_the_reading_of_a_command_is_not_lost(monkeypatch):
+    """Python's argparse makes another error of it, unless the command is prepared for that."""
+
+    def struck(self):
+        raise SystemExit("late")
+
+    monkeypatch.setattr(argparse.ArgumentParser, "format_usage", struck)
+    for command in make_registry().commands:
+        with pytest.raises(SystemExit, match="late"):
+            command.parse([])

@@ -62,7 +62,7 @@ def test_a_gradient_that_leaves_float16_outside_of_modules(tmp_path: Path) -> No
             """
         )
     )
-    commands = ("config set level modules", "run -f")
+    commands = ("config set level modules", "run -f has_inf_or_nan")
     flags = [part for each in commands for part in ("-c", each)]
     out = debugger_in(tmp_path, "--batch", *flags, "train.py").stdout
     assert "[ToCopyBackward0]" in out

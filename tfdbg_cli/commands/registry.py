@@ -148,7 +148,10 @@ class Command:
                 if argument.implied:
                     options |= {"nargs": "?", "const": argument.implied}
                 options["metavar"] = argument.metavar or argument.flags[0]
-            parser.add_argument(*argument.flags, **options)
+            made = parser.add_argument(*argument.flags, **options)
+            # What a signal's handler raises amid `parse_intermixed_args` would be lost in its
+            # `finally`, which takes it for granted that these are there.
+            vars(made).update(save_nargs=made.nargs, save_default=made.default)
         return parser
 
     @property
