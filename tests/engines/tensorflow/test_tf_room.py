@@ -16,6 +16,7 @@ from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.sessions.capture import room
 from tfdbg_cli.engines.tensorflow.sessions.capture.spool import borrow_folder
 from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
+from tfdbg_cli.filters.builtin import has_inf_or_nan
 
 tf1 = tf.compat.v1
 
@@ -148,3 +149,13 @@ print(session.run(z, {x: np.ones(1_000_000, np.float32)}), session.run(count))
     assert plain.returncode == debugged.returncode == 0, debugged.stderr
     assert plain.stdout.splitlines()[-1] in debugged.stdout
     assert "above --dump-limit" in debugged.stdout + debugged.stderr
+
+
+def test_what_has_no_room_is_there_while_a_filter_is_awaited(session):
+    """What isn't fetched can't be computed of what only a watch sees: the whole is fetched then."""
+    adapter = ENGINE.adapt(session)
+    watch = Watch(filter_name="has_inf_or_nan", predicate=has_inf_or_nan, limit=1_000_000)
+    feed = {"x:0": np.full((10_000, 8), -5.0, np.float32)}
+    found = values(adapter.debug_run("z:0", feed, None, None, watch).dump)
+    assert all(np.isnan(found[f"root_{number}:0"]).all() for number in range(6))
+    assert np.array_equal(found["x:0"], feed["x:0"])

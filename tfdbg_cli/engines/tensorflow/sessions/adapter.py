@@ -163,6 +163,9 @@ class TensorFlowAdapter(SessionAdapter):
             return capture
         planned = plan
         plan = room.within(plan, watch.limit, room.longest(self.feeds(feed_dict).values()))
+        if plan.told and plan.beyond:  # nothing is computed of what only a watch sees
+            planned.is_enough = False
+            return self.debug_with(run, fetches, feed_dict, options, run_metadata, watch)
         assembly = self.assembly(plan)
         problems: list[str] = []
         with ExitStack() as stack:
@@ -184,8 +187,9 @@ class TensorFlowAdapter(SessionAdapter):
             seen = take(folder, problems.append, assembly.ran) if folder else []
         if is_done:
             extra = [*(kept.values or ()), *(extras.values or ()), *before]
-            value = values[1] if error is None else None
-            capture = self._done(assembly, extra, seen, value, error, watch)
+            capture = self._done(
+                assembly, extra, seen, values[1] if error is None else None, error, watch
+            )
             capture.late = late
             capture.replaced = functools.partial(replaced_fetches, self.session.graph, fetches)
             if capture.filter_passed is None:  # maybe there are infinities in each run
@@ -203,10 +207,8 @@ class TensorFlowAdapter(SessionAdapter):
             )
         capture.run_metadata = run_metadata
         assert capture.dump is not None
-        capture.dump.warnings.extend(problems)
-        capture.dump.warnings.extend(
-            assembly.unseen(is_complete=capture.error is None and watch == Watch())
-        )
+        unseen = assembly.unseen(is_complete=capture.error is None and watch == Watch())
+        capture.dump.warnings += [*problems, *unseen]
         return capture
 
     @staticmethod

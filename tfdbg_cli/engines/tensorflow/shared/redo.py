@@ -35,7 +35,7 @@ Find: TypeAlias = Callable[[Edge], Callable[[], Any] | None]
 #: What is said of a tensor that `UnreadTensors` gives.
 RECOMPUTED = "recomputed from its inputs: reading it in the run would change the run's numbers"
 #: The same where the run was only waited in, and it hasn't turned out to be what the run had.
-NOT_FETCHED = "recomputed from its inputs, and others don't come out as they were in the run"
+NOT_FETCHED = "recomputed from its inputs: in the run it may have been different"
 
 _FLOATS = (types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_FLOAT)
 _HANDLES = (types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT)

@@ -248,8 +248,9 @@ class Assembly:
         others = [] if warnings is None else [*self._others(entries, known, unread)]
         if warnings is not None and others:
             warnings.append(
-                f"Computed once more, {others[0]} isn't what it was in the run: that may be so of "
-                "the tensors, too, that weren't fetched. (The next run fetches all.)"
+                f"{others[0]} is bad in the run and not when it is computed again, or the other "
+                "way round: tensors that the run didn't fetch may have been different in it, too. "
+                "The next run fetches all."
             )
         for entry in entries:
             while at < len(watched) and watched[at][0] <= entry.position:
@@ -281,7 +282,7 @@ class Assembly:
         known: Mapping[Edge, Callable[[], Any]],
         unread: UnreadTensors,
     ) -> Iterator[str]:
-        """The tensors of `CapturePlan.again` that are bad in the run alone, or were not in it."""
+        """Tensors of `CapturePlan.again` that are bad only in the run, or only computed again."""
         for entry in entries:
             if entry.node in self.plan.again and entry.fetch >= 0:
                 again = self.plan.again[entry.node], entry.slot

@@ -102,7 +102,7 @@ class CapturePlan:
         told: the unread nodes that others tell of: all that is bad in them shows in those.
         again: nodes that are fetched, and computed again with what is not -> another name: if they
             don't come out alike, what isn't fetched may have been something else in the run.
-        is_enough: runs don't need what is left out because of that.
+        is_enough: runs may do without what `told` names; not any more once one had something bad.
         spared: what `sparing` has made of it.
         beyond: ``(node, slot)`` of the watched ones that would not fit in memory.
         sizes: bytes of the tensors of `extra`, by how long dimensions are that the graph doesn't

@@ -44,7 +44,7 @@ def within(plan: CapturePlan, limit: int | None, length: int) -> CapturePlan:
         return plan
     if length not in plan.sizes:
         plan.sizes[length] = [_estimate(tensor, length) for tensor in plan.extra]
-    if 2 * sum(plan.sizes[length]) <= limit:  # which is another one each time
+    if 2 * sum(plan.sizes[length]) <= limit:  # the limit changes with the free memory
         return plan
     key = limit, length
     if key not in plan.smaller:
