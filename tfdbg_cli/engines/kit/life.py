@@ -391,11 +391,9 @@ class RunLife(ABC, Generic[R]):
         if host is not None and self.is_here() and self._ahead is None:
             self.look_ahead(host)
 
+    @contained
     def look_ahead(self, host: RunHost) -> None:
-        """Record from now on if the next run is to be debugged: it may use what comes before.
-
-        Call it where `contained` holds.
-        """
+        """Record from now on if the next run is to be debugged: it may use what comes before."""
         watch = host.expected_watch() if self.looks_ahead else None
         following, self._next = self._next, None
         if following is not None and (
