@@ -256,3 +256,24 @@ def test_an_error_of_an_op_that_cannot_say_what_it_is(programs, tmp_path):
     done = programs.debugged(*options("run"), path)
     assert "the debugger failed" not in done.err
     assert ends_as_alone(programs, path, done)
+
+
+def test_a_failure_of_ours_between_two_runs_is_not_the_programs(programs, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torch\n"
+        "from tfdbg_cli.engines.kit.policy import CapturePolicy\n"
+        "def failing(*_):\n"
+        "    raise ValueError('planted')\n"
+        "CapturePolicy.ahead = failing\n"
+        "model = torch.nn.Linear(4, 3)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for _ in range(3):\n"
+        "    optimizer.zero_grad()\n"
+        "    model(torch.ones(2, 4)).sum().backward()\n"
+        "    optimizer.step()\n"
+        "print('done')\n"
+    )
+    done = programs.debugged(*options("run -f"), path)
+    assert done.out.splitlines()[-1] == "done"
+    assert "the debugger failed: ValueError: planted; the program goes on without it." in done.err
