@@ -108,7 +108,10 @@ def test_ops_of_a_gradient_that_a_tape_computes_eagerly(both):
             w.assign_sub(0.1 * gradient)
             tell(loss.numpy(), w.numpy())
     """
-    both.finds(text, "gradients/SqrtGrad")
+    done = both.finds(text, "gradients/SqrtGrad")
+    # Its own frames are those of the gradient; the line of the forward op is beside them.
+    _, _, at = done.out.partition("Gradient of Sqrt, called at:")
+    assert at.splitlines()[2].endswith("loss = tf.reduce_sum(tf.sqrt(x * w))"), done.out
 
 
 def test_runs_of_another_thread(both):

@@ -99,18 +99,16 @@ def stack_label(graph: Graph, node: Node) -> str:
     """What the innermost frame of a node is, in a word or two."""
     if PHASE not in node.attributes:
         return "Made at"
-    if forward_node(graph, node) is not None and "/hook/" not in node.name:
-        return "Forward op called at"
-    return "Called at"
+    return "Forward op called at" if _has_forward_frames(node) else "Called at"
 
 
 def stack_heading(graph: Graph, node: Node) -> list[Line]:
     """The lines above the frames of a node; empty for nodes that were not called."""
     if PHASE not in node.attributes:
         return []
-    forward = forward_node(graph, node)
-    called = node if forward is None or OWN_BACKWARD in node.attributes else forward
-    if forward is not None and "/hook/" not in node.name and OWN_BACKWARD not in node.attributes:
+    forward = forward_node(graph, node) if _has_forward_frames(node) else None
+    called = forward or node
+    if forward is not None:
         head = [
             Span("Made by the forward op "),
             _node(graph, forward.name),
@@ -131,14 +129,15 @@ def stack_heading(graph: Graph, node: Node) -> list[Line]:
 
 def call_lines(dump: Dump, graph: Graph, node: Node) -> list[Line]:
     """What a node's frames don't say: where the backward pass was called, or the forward op."""
-    forward = forward_node(graph, node)
-    if forward is None and "/hook/" not in node.name:
+    forward, is_hook = forward_node(graph, node), "/hook/" in node.name
+    if forward is None and not is_hook:
         return []
-    if forward is not None and OWN_BACKWARD in node.attributes:
+    if forward is not None and not is_hook and not _has_forward_frames(node):
         frame = own_frame(forward.frames or ())
-        if frame is None:
+        if frame is None or frame == own_frame(node.frames or ()):
             return []
-        head = [Span("Gradient of "), _node(graph, forward.name), Span(", called at:")]
+        verb = "called" if PHASE in node.attributes else "made"
+        head = [Span("Gradient of "), _node(graph, forward.name), Span(f", {verb} at:")]
         return [line(), line(*head), *_place(dump, frame.file, frame.line)]
     text = node.attributes.get(BACKWARD_CALLED_AT, "")
     match = _PLACE.fullmatch(text)
@@ -146,6 +145,12 @@ def call_lines(dump: Dump, graph: Graph, node: Node) -> list[Line]:
         return []
     heading = line(("The backward pass was called at:", "heading"))
     return [line(), heading, *_place(dump, match["file"], int(match["line"]))]
+
+
+def _has_forward_frames(node: Node) -> bool:
+    """Whether the frames of a gradient's node are those of its forward op, not its own."""
+    own = OWN_BACKWARD in node.attributes or "/hook/" in node.name
+    return FORWARD_NODE in node.attributes and not own
 
 
 def _place(dump: Dump, file: str, number: int) -> list[Line]:
