@@ -381,14 +381,14 @@ class ValuesLevel(CaptureLevel):
                 for call, news in calls:
                     if news and not call.is_kept:
                         capture.gap = (
-                            f"{call.known.body.title} made a nan or an infinity after it wrote to "
+                            f"{call.known.title} made a nan or an infinity after it wrote to "
                             "a variable, and its inputs aren't kept there; config set level values "
                             "keeps them"
                         )
                         continue
                     if call in unclear:
                         capture.gap = (
-                            f"{call.known.body.title}, which XLA compiles, made a nan or an "
+                            f"{call.known.title}, which XLA compiles, made a nan or an "
                             "infinity that isn't there when values are recomputed"
                         )
                     call.known.excused |= news
@@ -459,9 +459,9 @@ class ValuesLevel(CaptureLevel):
     def details(self) -> list[tuple[str, str]]:
         """Where the values of traced functions come from."""
         calls = [event for event in self._events if isinstance(event, Call)]
-        lost = dict.fromkeys(call.known.body.title for call in calls if not call.is_kept)
+        lost = dict.fromkeys(call.known.title for call in calls if not call.is_kept)
         calls = [call for call in calls if call.is_kept]
-        held = {call.known.body.title: why for call in calls if (why := call.known.holds)}
+        held = {call.known.title: why for call in calls if (why := call.known.holds)}
         texts = [f"of {title} held, as {why}" for title, why in held.items()]
         texts += [f"of {title} not kept: its variables are large" for title in lost]
         if any(not call.known.holds for call in calls):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from tensorflow.python.eager import context
-from tensorflow.python.framework import constant_op
+from tensorflow.python.framework import constant_op, dtypes
 
 from tfdbg_cli.engines.tensorflow.functions.definitions import (
     BodyNode,
@@ -18,7 +18,11 @@ from tfdbg_cli.engines.tensorflow.functions.definitions import (
     read_body,
 )
 from tfdbg_cli.engines.tensorflow.functions.effects import has_state
-from tfdbg_cli.engines.tensorflow.functions.private import call_by_name, optimized_graphs
+from tfdbg_cli.engines.tensorflow.functions.private import (
+    call_by_name,
+    optimized_graphs,
+    variable_kind,
+)
 from tfdbg_cli.engines.tensorflow.functions.twins.again import make_again, make_before, why_not
 from tfdbg_cli.engines.tensorflow.functions.twins.guards import READING
 from tfdbg_cli.engines.tensorflow.functions.twins.layouts import Layout
@@ -33,6 +37,7 @@ from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM
 from tfdbg_cli.engines.tensorflow.functions.variables import is_writing, quietly
 from tfdbg_cli.engines.tensorflow.shared.optimized import OptimizedGraph, settled
+from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["KnownFunction", "Library", "find_function", "lent"]
 
@@ -50,6 +55,7 @@ class KnownFunction:
 
     Attributes:
         body: as above.
+        title: what the user calls it.
         is_training: it computes gradients.
         writes: it writes to variables.
         has_streams: it draws random numbers whose state is in the ops.
@@ -65,7 +71,9 @@ class KnownFunction:
     def __init__(self, body: FunctionBody, room: Callable[[], int]) -> None:
         pairs = list(_all_nodes(body, set()))
         nodes = [node for _, node in pairs]
-        self.body = body
+        self.body, self.title = body, body.title
+        arguments = enumerate(body.definition.signature.input_arg)
+        self._holdable = {each.name: at for at, each in arguments if _holds(each.type)}
         self.is_training = any("gradient_tape/" in node.name for node in nodes)
         self.writes = any(is_writing(node.op) for node in nodes)
         self.only_reads = not any(
@@ -85,10 +93,26 @@ class KnownFunction:
             self.holds or self.has_streams or self.is_compiled
         )
         self._room = room
+        self._bytes: int | None = None
         self._twins: dict[bool, Twin] = {}
         self._plain: OptimizedGraph | None = None
         self._unread: Collection[Place] = ()
         self._again: dict[bool, Twin] = {}
+
+    def inputs(self, arguments: Sequence[Any]) -> Mapping[str, Any]:
+        """The arguments of a call that have elements, by name; those that it has captured, too."""
+        return {name: arguments[at] for name, at in self._holdable.items() if at < len(arguments)}
+
+    def bytes_of_variables(self, arguments: Sequence[Any]) -> int:
+        """How much memory the variables take whose handles it is given, as far as is known.
+
+        Args:
+            arguments: of any call: the shapes of variables are part of what was traced.
+        """
+        if self._bytes is None:
+            kinds = filter(None, map(variable_kind, arguments))
+            self._bytes = sum(dtype.size * (shape.num_elements() or 0) for dtype, shape in kinds)
+        return self._bytes
 
     def twin(self, is_guarded: bool = False, arguments: Sequence[Any] | None = None) -> Twin:
         """What is called in its place.
@@ -245,6 +269,10 @@ def lent(twin: Twin) -> Iterator[None]:
         yield
     finally:
         _remove(twin)
+
+
+def _holds(kind: int) -> bool:
+    return holdable(dtypes.as_dtype(kind))
 
 
 def _everything(node: BodyNode) -> bool:

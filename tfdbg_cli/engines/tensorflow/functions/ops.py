@@ -37,13 +37,15 @@ def size_of(tensors: Sequence[Any]) -> int:
     return sum(int(each.shape.num_elements() or 0) * each.dtype.size for each in tensors)
 
 
-def used(events: Sequence[E], begins_at: int) -> list[E]:
+def used(events: list[E], begins_at: int) -> list[E]:
     """The events of a run, and those before it whose tensors it uses.
 
     Args:
         events: in order.
         begins_at: how many came before the run.
     """
+    if not begins_at:
+        return events
     makers = {
         id(tensor): at
         for at, event in enumerate(events[:begins_at])

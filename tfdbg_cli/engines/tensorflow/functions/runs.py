@@ -37,7 +37,6 @@ from tfdbg_cli.engines.tensorflow.functions.private import (
     call_twin,
     function_name,
     reword,
-    variable_kind,
 )
 from tfdbg_cli.engines.tensorflow.functions.replicas import (
     goes_into_threads,
@@ -48,7 +47,6 @@ from tfdbg_cli.engines.tensorflow.functions.stepping.prompted import PromptedCal
 from tfdbg_cli.engines.tensorflow.functions.timing.level import TimedLevel
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
 from tfdbg_cli.engines.tensorflow.functions.twins.windows import DEFAULT_ROOM
-from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["INFERENCE", "TRAINING", "FunctionPolicy", "FunctionRuns"]
 
@@ -161,7 +159,7 @@ class FunctionRuns(RunLife[OpenRun]):
         title = _title(known)
         # What Keras does between two steps is used by none of them.
         self.looks_ahead = title not in _KERAS_METHODS
-        with self.stretch(kind, title, _inputs(known, arguments)):
+        with self.stretch(kind, title, known.inputs(arguments)):
             run = self._run
             prompted = run.prompted if run is not None else None
             if not isinstance(prompted, PromptedCall):
@@ -377,7 +375,7 @@ class FunctionRuns(RunLife[OpenRun]):
             return None
         try:
             is_limited = allowance is not None and known.can_be_guarded
-            is_guarded = is_limited and _bytes_of_variables(arguments) > (allowance or 0)
+            is_guarded = is_limited and known.bytes_of_variables(arguments) > (allowance or 0)
             return known.twin(is_guarded, arguments)
         except Exception as error:
             pass_on(error)
@@ -487,7 +485,7 @@ class FunctionRuns(RunLife[OpenRun]):
 
 def _is_own(known: KnownFunction) -> bool:
     """Whether TensorFlow itself calls a function, to give variables their first values."""
-    return known.body.title == "initialize_variables"
+    return known.title == "initialize_variables"
 
 
 def _is_eager() -> bool:
@@ -509,7 +507,7 @@ _KERAS_METHODS = _INFERRING | {"fit", "train_on_batch"}
 
 def _title(known: KnownFunction) -> str:
     """What to call a run that is a call of a function."""
-    title = known.body.title
+    title = known.title
     return (_KERAS_STEPS.fullmatch(title) and _keras_method()) or title
 
 
@@ -524,12 +522,6 @@ def _keras_method() -> str:
     return ""
 
 
-def _bytes_of_variables(arguments: Sequence[Any]) -> int:
-    """How much memory the variables take whose handles a function is given, as far as is known."""
-    kinds = filter(None, map(variable_kind, arguments))
-    return sum(dtype.size * (shape.num_elements() or 0) for dtype, shape in kinds)
-
-
 def _worded(original: Callable[[Any], Any], function: Any) -> Any:
     """Call a function; an error says what it says without the debugger."""
     try:
@@ -537,12 +529,3 @@ def _worded(original: Callable[[Any], Any], function: Any) -> Any:
     except errors.OpError as error:
         reword(error, plain_text)
         raise
-
-
-def _inputs(known: KnownFunction | None, arguments: Sequence[Any]) -> Mapping[str, Any]:
-    """What a function is called with, without what it has captured."""
-    if known is None:
-        return {}
-    names = [argument.name for argument in known.body.definition.signature.input_arg]
-    pairs = zip(names, arguments, strict=False)
-    return {name: tensor for name, tensor in pairs if holdable(tensor.dtype)}

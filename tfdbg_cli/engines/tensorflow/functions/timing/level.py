@@ -133,7 +133,7 @@ def _timed(
         at = next((at for at, (name, _) in enumerate(called) if name == plain_text(op)), None)
         if at is None:
             continue
-        title = called[at][1].event.known.body.title
+        title = called[at][1].event.known.title
         called[at] = "", called[at][1]
         for one in executed:
             if one.node == op:  # XLA has made one kernel of all of it
