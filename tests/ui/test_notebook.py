@@ -412,6 +412,20 @@ def test_a_session_wrapped_by_hand_stops_in_its_cell(kernel: Kernel) -> None:
     kernel.run("%tfdbg on")
 
 
+def test_what_the_program_asks_for_is_asked_of_the_debugger_of_the_magics(kernel: Kernel) -> None:
+    run = "v = session.run(y, {x: [0, 1]})\nprint('after')"
+    kernel.run(f"import tfdbg_cli\ntfdbg_cli.set_trace()\n{run}", "run", "pt y:0", "run -n")
+    assert kernel.prompts == ["tfdbg> ", "tfdbg> ", "y:0 › "]
+    shown = "".join(kernel.html)
+    assert (shown.count("run-start:"), shown.count("run-end:")) == (1, 1)
+    assert kernel.text.endswith("after\n")
+    kernel.run("tfdbg_cli.disable()\n%tfdbg")
+    assert "off" in kernel.html[0]
+    kernel.run(f"tfdbg_cli.enable()\n%tfdbg run\n{run}")
+    assert "".join(kernel.html).count("run-end:") == 1
+    assert kernel.prompts == []
+
+
 def test_completion_in_a_kernel(kernel: Kernel) -> None:
     kernel.run("%tfdbg run")
     kernel.run("session.run(y, {x: [0, 1]})")

@@ -72,6 +72,9 @@ class _Magics:
         color = str(getattr(shell, "colors", "")).lower() != "nocolor"
         self.debugger = NotebookDebugger(lambda settings: _make_ui(settings, color))
         self._ui = self.debugger.ui
+        earlier = EngineWatch.current
+        if earlier is not None and not earlier.program_started:
+            earlier.finish()  # `enable` has made it before the extension was loaded
         self._engines = EngineWatch(self.debugger)
         self._matcher = self._make_matcher()
         self._raises_in_cell = False
@@ -81,7 +84,10 @@ class _Magics:
         self._show_traceback = shell.showtraceback
         shell.showtraceback = self._showtraceback
         atexit.register(self._engines.finish)
-        self._engines.watch()
+        if EngineWatch.current is None:
+            self._engines.start()
+        else:  # the notebook is a program under the launcher
+            self._engines.watch()
 
     def close(self) -> None:
         shell = self._shell

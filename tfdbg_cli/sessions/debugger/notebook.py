@@ -37,9 +37,9 @@ class CellExit(BaseException):
 class NotebookDebugger(Debugger):
     """One debugger for all sessions of a notebook.
 
-    Inside `cell` the runs stop and ask, as those of a program do. Elsewhere no run stops: they pass
-    by undebugged until one is asked for with `plan`; its first screen is then printed, and its
-    tensors stay for commands.
+    Inside `cell`, and from `request_stop` on until they are let go, the runs stop and ask, as those
+    of a program do. Elsewhere no run stops: they pass by undebugged until one is asked for with
+    `plan`; its first screen is then printed, and its tensors stay for commands.
 
     Args:
         make_ui: makes what prints and asks, from the settings.
@@ -56,7 +56,7 @@ class NotebookDebugger(Debugger):
         self.ui = make_ui(self.settings)
         self._ui = self.ui
         self.ui.more_hint = _MORE
-        self.is_in_cell = False
+        self.is_in_cell = self._asks = False
         self.last_stop = ""
         self.service = self._service(
             self.context("run-start"),
@@ -75,9 +75,13 @@ class NotebookDebugger(Debugger):
             choice: of `run`; ``None``: nothing.
             queue: commands for the stop that it leads to.
         """
-        self.choice = choice
+        self.choice, self._asks = choice, False
         self.countdown = choice.times if choice is not None else 0
         self.queue = queue or CommandQueue()
+
+    def request_stop(self, *, waits: bool = False) -> None:
+        super().request_stop(waits=waits)
+        self._asks = True
 
     @contextmanager
     def cell(self, commands: Sequence[str], *, batch: bool = False) -> Iterator[None]:
@@ -103,7 +107,7 @@ class NotebookDebugger(Debugger):
         if context.dump is not None and context.mode != "stepper":
             self.service = self._service(context, **about)
             self.last_stop = describe_run(context.run_info)
-        if self.is_in_cell:
+        if self.is_in_cell or self._asks:
             action = super().stop(context, **about)
             if isinstance(action, StepperExit) and action.exit == ExitChoice():
                 return StepperExit(action.is_discarded)  # the run is there to look at afterwards
@@ -140,8 +144,9 @@ class NotebookDebugger(Debugger):
             CellExit: the user ended the cell.
         """
         if not self.is_in_cell:
-            is_run = isinstance(action, RunChoice) and action.is_debug
+            is_run, asks = isinstance(action, RunChoice) and action.is_debug, self._asks
             self.plan(action if is_run else None, self.queue)
+            self._asks = asks and is_run
             return
         try:
             super().choose(action, next_run)
