@@ -8,10 +8,12 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from tensorflow.core.framework import function_pb2
 from tensorflow.python.eager import context
-from tensorflow.python.framework import constant_op, dtypes
+from tensorflow.python.framework import dtypes
 
 from tfdbg_cli.engines.tensorflow.functions.definitions import (
+    MARK,
     BodyNode,
     FunctionBody,
     Kind,
@@ -21,6 +23,8 @@ from tfdbg_cli.engines.tensorflow.functions.effects import has_state
 from tfdbg_cli.engines.tensorflow.functions.private import (
     call_by_name,
     optimized_graphs,
+    refused,
+    spare,
     variable_kind,
 )
 from tfdbg_cli.engines.tensorflow.functions.twins.again import make_again, make_before, why_not
@@ -30,7 +34,7 @@ from tfdbg_cli.engines.tensorflow.functions.twins.optimized import (
     Place,
     graph_of_function,
     nodes_of,
-    refused,
+    refusable,
     unread_edges,
 )
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin, make_twin
@@ -124,26 +128,31 @@ class KnownFunction:
         if is_guarded not in self._twins:
             wants = _everything if self.holds else _stateful
 
-            def make(places: Collection[Place]) -> Twin:
-                return make_twin(
-                    self.body,
-                    find_function,
-                    wants,
-                    room=self._room(),
-                    is_guarded=is_guarded,
-                    unread=unread_edges(self.body, places),
-                )
-
-            def look(twin: Twin) -> OptimizedGraph | None:
-                with lent(twin):
-                    return _graph_of(twin.name, arguments or ())
-
             if arguments is not None and self._plain is None and not self.body.is_compiled:
                 self._plain = _graph_of(self.body.name, arguments)
+            more = spare() if self._plain is not None else ()
+            made: list[Twin] = []
+
+            def make(places: Collection[Place]) -> Twin:
+                while made:  # one that has computed something else
+                    _remove(made.pop())
+                unread = unread_edges(self.body, places)
+                twin = make_twin(
+                    self.body, find_function, wants, True, self._room(), is_guarded, unread
+                )
+                if more:
+                    refusable(twin.definitions[-1])
+                _add(twin)
+                made.append(twin)
+                return twin._replace(more=more)
+
+            def look(twin: Twin) -> OptimizedGraph | None:
+                if more:
+                    return _prepared(twin.definitions[-1], arguments or ())
+                return _graph_of(twin.name, arguments or ())
+
             nodes = functools.partial(nodes_of, self.body)
-            twin, self._unread = settled(make, look, nodes, self._plain)
-            _add(twin)
-            self._twins[is_guarded] = twin
+            self._twins[is_guarded], self._unread = settled(make, look, nodes, self._plain)
         return self._twins[is_guarded]
 
     def values(
@@ -236,16 +245,23 @@ def find_function(name: str) -> Any:
 
 def _graph_of(name: str, arguments: Sequence[Any]) -> OptimizedGraph | None:
     """What the runtime makes of a function; it isn't executed."""
-    definition = refused(find_function(name))
+    definition = function_pb2.FunctionDef()
+    definition.CopyFrom(find_function(name))
+    definition.signature.name += f"{MARK}asked"
+    refusable(definition)
     runtime = context.context()
     runtime.add_function_def(definition)
     try:
-        with quietly():
-            wrong = constant_op.constant(0)
-            count = len(definition.signature.output_arg)
-            graphs = optimized_graphs(definition.signature.name, [*arguments, wrong], count)
+        return _prepared(definition, arguments)
     finally:
         runtime.remove_function(definition.signature.name)
+
+
+def _prepared(definition: Any, arguments: Sequence[Any]) -> OptimizedGraph | None:
+    """As `_graph_of`, of a function that was made so that the runtime refuses a call."""
+    with quietly():
+        count = len(definition.signature.output_arg)
+        graphs = optimized_graphs(definition.signature.name, [*arguments, refused()], count)
     return graph_of_function(graphs) if graphs else None
 
 

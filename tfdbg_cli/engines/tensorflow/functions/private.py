@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorflow.python.eager import context, execute
-from tensorflow.python.framework import dtypes, errors, tensor_shape, versions
+from tensorflow.python.framework import constant_op, dtypes, errors, tensor_shape, versions
 from tensorflow.python.ops import gen_optional_ops
 from tensorflow.python.profiler.trace import Trace
 from tensorflow.python.util import function_utils
@@ -41,8 +41,10 @@ __all__ = [
     "profiler_session",
     "rate_of",
     "read_optional",
+    "refused",
     "replica_classes",
     "reword",
+    "spare",
     "stop_recording",
     "strategy_class",
     "tape_class",
@@ -277,6 +279,25 @@ def optimized_graphs(name: str, tensors: Sequence[Any], count: int) -> Sequence[
     return found[0].partition_graphs if found else ()
 
 
+def spare() -> Sequence[Any]:
+    """What a function may be given besides its arguments, which it doesn't read.
+
+    It is a float32 in the memory that all devices have a way to. None: this TensorFlow takes as
+    many tensors as the program's function has arguments.
+    """
+    return [_in_memory(0.0)] if _is_modern else []
+
+
+def refused() -> Any:
+    """What can't be given to a function in the place of `spare`."""
+    return _in_memory(0)
+
+
+def _in_memory(number: float) -> Any:
+    with context.eager_mode(), stop_recording(), context.device("CPU:0"):
+        return constant_op.constant(number)
+
+
 class _Delegate:
     """Something of TensorFlow's, but for what is given here."""
 
@@ -294,6 +315,7 @@ def call_twin(
     twin: str,
     count: int,
     plain_text: Callable[[str], str],
+    more: Sequence[Any] = (),
 ) -> tuple[Any, Sequence[Any]]:
     """Call a function's twin in its place.
 
@@ -303,6 +325,7 @@ def call_twin(
         twin: the runtime's name of the twin.
         count: how many results it has besides.
         plain_text: puts the function's name into a message in the place of the twin's.
+        more: what it is given besides, if this TensorFlow has something to `spare`.
 
     Returns:
         What the method returns, and the other results.
@@ -319,7 +342,8 @@ def call_twin(
 
         def call_function(name: Any, tensors: Any, number: int) -> Any:
             try:
-                return split(runtime.call_function(twin.encode(), tensors, number + count))
+                given = [*tensors, *more]
+                return split(runtime.call_function(twin.encode(), given, number + count))
             except errors.OpError as error:  # the framework looks for the function's name in it
                 reword(error, plain_text)
                 raise

@@ -326,7 +326,7 @@ class FunctionRuns(RunLife[OpenRun]):
         with self._calling:
             if twin is None:
                 return _worded(original, function)
-            return call_twin(function, original, twin.name, twin.added, plain_text)[0]
+            return call_twin(function, original, twin.name, twin.added, plain_text, twin.more)[0]
 
     def _watched(
         self,
@@ -355,7 +355,9 @@ class FunctionRuns(RunLife[OpenRun]):
                 return _worded(original, function)
         try:
             with self._calling:
-                results, added = call_twin(function, original, twin.name, twin.added, plain_text)
+                results, added = call_twin(
+                    function, original, twin.name, twin.added, plain_text, twin.more
+                )
                 if is_exact:
                     results = _worded(original, function)
         except Exception as error:

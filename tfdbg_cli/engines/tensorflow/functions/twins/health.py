@@ -77,6 +77,7 @@ class Health:
         self._sums: list[str] = []
         self._sources: list[str] = []  # of what each is the sum
         self._parts: list[str] = []
+        self._numbers: dict[int, str] = {}
         self._count = 0
 
     @property
@@ -101,10 +102,10 @@ class Health:
             cast = add("Cast", reference)
             cast.attr["SrcT"].type, cast.attr["DstT"].type = kind, types_pb2.DT_FLOAT
             reference = f"{cast.name}:y:0"
-        flat = add("Reshape", reference, add_constant(self._definition, -1, 1))
+        flat = add("Reshape", reference, self._one_of(-1))
         flat.attr["T"].type = types_pb2.DT_FLOAT
         flat.attr["Tshape"].type = types_pb2.DT_INT32
-        total = add("Sum", f"{flat.name}:output:0", add_constant(self._definition, 0, 1))
+        total = add("Sum", f"{flat.name}:output:0", self._one_of(0))
         total.attr["T"].type, total.attr["Tidx"].type = types_pb2.DT_FLOAT, types_pb2.DT_INT32
         total.attr["keep_dims"].b = True
         self._sums.append(f"{total.name}:output:0")
@@ -149,6 +150,12 @@ class Health:
             self.joined() if name == step else zeros(self._definition, size) for name, size in sizes
         ]
         return self._concatenated(parts)
+
+    def _one_of(self, number: int) -> str:
+        """A vector of one integer, the same for all: the optimizer looks at each node."""
+        if number not in self._numbers:
+            self._numbers[number] = add_constant(self._definition, number, 1)
+        return self._numbers[number]
 
     def _flags(self, sums: Sequence[str]) -> list[str]:
         """One number for each sum, in a vector, if there are any."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from tensorflow.core.framework import function_pb2, types_pb2
+from tensorflow.core.framework import types_pb2
 
 from tfdbg_cli.engines.tensorflow.functions.definitions import (
-    MARK,
     BodyNode,
     FunctionBody,
     Kind,
@@ -17,7 +16,7 @@ from tfdbg_cli.engines.tensorflow.functions.definitions import (
 from tfdbg_cli.engines.tensorflow.functions.effects import has_state
 from tfdbg_cli.engines.tensorflow.shared.optimized import PASSING, GraphNode, OptimizedGraph
 
-__all__ = ["Place", "Unread", "graph_of_function", "nodes_of", "refused", "unread_edges"]
+__all__ = ["Place", "Unread", "graph_of_function", "nodes_of", "refusable", "unread_edges"]
 
 #: A node of a body: the names of both.
 Place = tuple[str, str]
@@ -26,17 +25,13 @@ Place = tuple[str, str]
 Unread = Mapping[str, Collection[tuple[str, int]]]
 
 
-def refused(definition: Any) -> Any:
-    """A copy of a function with one more argument, which nothing reads.
+def refusable(definition: Any) -> None:
+    """Add one more argument to a function, a float32, which nothing reads.
 
-    The runtime prepares a call of it, and refuses the call, as long as what it is given there is of
-    another type than float32: nothing of the function is executed.
+    As long as what it is given there is of another type, the runtime prepares a call of it, and
+    refuses the call: nothing of the function is executed. When it is called for good, it is ready.
     """
-    made = function_pb2.FunctionDef()
-    made.CopyFrom(definition)
-    made.signature.name = f"{definition.signature.name}{MARK}asked"
-    made.signature.input_arg.add(name="tfdbg_refused", type=types_pb2.DT_FLOAT)
-    return made
+    definition.signature.input_arg.add(name="tfdbg_refused", type=types_pb2.DT_FLOAT)
 
 
 def graph_of_function(graphs: Iterable[Any]) -> OptimizedGraph:

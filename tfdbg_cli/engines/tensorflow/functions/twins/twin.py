@@ -63,6 +63,7 @@ class Twin(NamedTuple):
         added: how many were added, the one for health among them.
         definitions: its own and of those that it calls, to be made known to the runtime.
         guarded: the numbers of the added results that have no elements if nothing was bad.
+        more: what it is given besides; it reads nothing of it (`refusable`).
     """
 
     name: str
@@ -70,6 +71,7 @@ class Twin(NamedTuple):
     added: int
     definitions: Sequence[Any]
     guarded: Sequence[int] = ()
+    more: Sequence[Any] = ()
 
     def keeps(self, added: Sequence[Any]) -> bool:
         """Whether all is among the added results that others can be computed of."""
