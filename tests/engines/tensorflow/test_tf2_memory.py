@@ -1,6 +1,7 @@
 """What the debugger keeps of programs of TensorFlow 2 that run for long: nothing."""
 
 import re
+import sys
 
 import pytest
 from samples import night
@@ -55,6 +56,36 @@ TRACED_ANEW = """
         made(float(k))
     tell(names() - before <= 1)
 """
+
+
+GROWN = """
+    import time
+    from tensorflow.python.eager import context
+
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[1]) * 4096
+    # A copy of the variable is noticed at first, and no longer when the process has grown.
+    w = tf.Variable(tf.zeros([used * 3 // 100 // 4]))
+
+    @tf.function
+    def step(x):
+        w.assign_add(w * x)
+        return tf.reduce_sum(w)
+
+    step(tf.constant(1.0))
+    held, second = np.ones(used, np.int8), int(time.monotonic())
+    while int(time.monotonic()) < second + 2:  # the debugger looks it up once in a second
+        time.sleep(0.1)
+    before = len(context.context().list_function_names())
+    for _ in range(2):
+        step(tf.constant(1.0))
+    tell(len(context.context().list_function_names()) == before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_function_isnt_prepared_anew_when_there_is_more_room(both):
+    assert "program: True" in both.same(both.write(GROWN), "run -f has_inf_or_nan").out
 
 
 def test_waiting_for_a_thousand_steps_keeps_nothing(both):

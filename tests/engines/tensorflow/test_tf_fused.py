@@ -178,7 +178,13 @@ def test_what_the_optimizer_fuses_stays_fused(both, first, ending):
     What isn't read hides no result that is bad.
     """
     path = both.write((LAYERS + ending).replace("{first}", str(first)))
-    done = both.same(path, *("run -f has_inf_or_nan -fenn ^input/",) * 31)
+    try:
+        done = both.same(path, *("run -f has_inf_or_nan -fenn ^input/",) * 31)
+    except AssertionError:
+        alone = both.alone(path).out
+        if any(both.programs.plain(path).out != alone for _ in range(50)):
+            pytest.skip("alone, it doesn't give the same bits each time")
+        raise
     is_stopped = False
     for line in done.out.splitlines():
         assert is_stopped or not line.endswith("is bad"), f"not stopped at: {line}"

@@ -68,8 +68,6 @@ class KnownFunction:
         only_reads: it may be computed twice.
         holds: why its twin gives all there is; empty: what is plain can be computed again.
         excused: the numbers of its health that were bad without anything that was waited for.
-        can_be_guarded: its twin can do without what variables held where nothing is bad.
-        is_large: so much that it has to where a bad tensor is only waited for.
     """
 
     def __init__(self, body: FunctionBody, room: Callable[[], int]) -> None:
@@ -93,11 +91,11 @@ class KnownFunction:
         )
         self.excused: set[int] = set()
         reading = {body for body, node in pairs if node.op == READING}
-        self.can_be_guarded = len(reading) == 1 and not (
+        self._can_be_guarded = len(reading) == 1 and not (
             self.holds or self.has_streams or self.is_compiled
         )
         self._room = room
-        self._bytes: int | None = None
+        self._is_guarded: bool | None = None
         self._twins: dict[bool, Twin] = {}
         self._plain: OptimizedGraph | None = None
         self._unread: Collection[Place] = ()
@@ -107,16 +105,21 @@ class KnownFunction:
         """The arguments of a call that have elements, by name; those that it has captured, too."""
         return {name: arguments[at] for name, at in self._holdable.items() if at < len(arguments)}
 
-    def bytes_of_variables(self, arguments: Sequence[Any]) -> int:
-        """How much memory the variables take whose handles it is given, as far as is known.
+    def is_guarded(self, arguments: Sequence[Any], allowance: int) -> bool:
+        """Whether its twin does without what variables held, where a bad tensor is waited for.
+
+        That is found out once: there is more or less room from run to run, and it takes long to
+        prepare another twin.
 
         Args:
-            arguments: of any call: the shapes of variables are part of what was traced.
+            arguments: of a call: the shapes of variables are part of what was traced.
+            allowance: bytes that its variables may take in addition.
         """
-        if self._bytes is None:
+        if self._is_guarded is None:
             kinds = filter(None, map(variable_kind, arguments))
-            self._bytes = sum(dtype.size * (shape.num_elements() or 0) for dtype, shape in kinds)
-        return self._bytes
+            size = sum(dtype.size * (shape.num_elements() or 0) for dtype, shape in kinds)
+            self._is_guarded = self._can_be_guarded and size > allowance
+        return self._is_guarded
 
     def twin(self, is_guarded: bool = False, arguments: Sequence[Any] | None = None) -> Twin:
         """What is called in its place.

@@ -376,8 +376,7 @@ class FunctionRuns(RunLife[OpenRun]):
         if known is None or id(function) in self._unknown:
             return None
         try:
-            is_limited = allowance is not None and known.can_be_guarded
-            is_guarded = is_limited and known.bytes_of_variables(arguments) > (allowance or 0)
+            is_guarded = allowance is not None and known.is_guarded(arguments, allowance)
             return known.twin(is_guarded, arguments)
         except Exception as error:
             pass_on(error)
