@@ -369,6 +369,31 @@ SAID = {
         """,
         [r"^1  jnp.log\(x.clip\(1e-12\)\) +clean to the end of the run "],
     ),
+    "an op in a branch": (
+        """
+        import jax
+        import jax.numpy as jnp
+        @jax.jit
+        def f(x):
+            return jax.lax.cond(x[0] > 0, lambda x: x / x[1], lambda x: x * 3, x) * 2
+        f(jnp.array([1e-3, 0.0]))
+        """,
+        [r"^\d  x / \(x\[1\] \+ 1e-12\) +clean to the end of the run, but returns up to 2e\+09 "],
+    ),
+    "an op inside of a function, on a line with another one": (
+        """
+        import jax
+        import jax.numpy as jnp
+        @jax.jit
+        def f(x):
+            return (x - x.mean(0)) / (x.std(0, ddof=1) + 1e-6)
+        f(jnp.ones((1, 2)))
+        """,
+        [
+            r"^\d  the divisor of div kept at 1 or above  +nan at std/var/where/select_n:0, line 5",
+            r"^The line at train.py:5 has to be changed by hand: the divisor of div ",
+        ],
+    ),
     "another name of the function": (
         """
         import jax
