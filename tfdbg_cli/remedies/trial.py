@@ -225,7 +225,7 @@ class Trial:
             if start is not None and start.replace is not None:
                 found: Sequence[Any] | None = start.replace(list(before))
             elif any(map(self._is_other, self._handed(node))):
-                found = self._handed_on(node)
+                found = self._handed_on(node, made)
             elif is_wide:
                 found = self._in_wide(node, given, made)
             else:
@@ -247,17 +247,21 @@ class Trial:
         """The tensors of its bodies that a node may hand on."""
         return [each for ways in node.returns for each in ways if each]
 
-    def _handed_on(self, node: Node) -> list[Any]:
-        """What a node gives that hands on what its body has made, which is another one now.
+    def _handed_on(self, node: Node, made: Sequence[Any]) -> list[Any]:
+        """What a branch or a call gives whose body has made something else with the change.
 
-        Its op, computed again, would make what the body without the change makes.
+        Its op, computed again, would make what the body makes without the change.
         """
-        bodies = [*zip(*node.returns, strict=False)]
-        taken = [e for e in bodies if self._untaken.isdisjoint(map(node_name_of, e))]
+        bodies = zip(*node.returns, strict=False)
+        taken = [each for each in bodies if any(map(self._dump.by_tensor, each))]
         # The first input of a condition says which branch is taken.
         if len(taken) != 1 or not all(taken[0]) or self._is_other(node.inputs[0]):
-            raise CannotRedo("it is a branch")
-        return [self._value(node, each) for each in taken[0]]
+            raise CannotRedo("it is a loop or a branch")
+        found = [self._value(node, each) for each in taken[0]]
+        for value, was in zip(found, made, strict=False):
+            if was is not None and (value.shape, value.dtype) != (was.shape, was.dtype):
+                raise CannotRedo("it is a loop")  # which puts together what iterations give
+        return found
 
     def _forward(self, node: Node) -> Change | None:
         """The change of the op of whose gradient a node is part; ``None``: it isn't."""
