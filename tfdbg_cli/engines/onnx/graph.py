@@ -35,8 +35,8 @@ def nodes_of(model: Model, stack: Stack, passed: Collection[str] = ()) -> Iterat
         yield Node(node, INPUT, attributes=said, frames=frames)
     for name, weight in model.weights.items():  # the model's, not of the call: no line
         shape = str(list(weight.shape))
-        said = {"output:0": f"{weight.dtype} {shape}", "tensor:0": name}
-        yield Node(weight.node, INITIALIZER, attributes=said)
+        known = {"output:0": f"{weight.dtype} {shape}", "tensor:0": name}
+        yield Node(weight.node, INITIALIZER, attributes=known)
     for each in model.all_nodes:
         lines = functools.partial(_frames, each, frames)
         yield Node(
