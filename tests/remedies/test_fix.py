@@ -729,3 +729,21 @@ def test_an_earlier_run_is_blamed_for_weights_only_if_there_was_one(
     done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix", "train.py")
     assert "training run #1" in done.stdout
     assert all(each in done.stdout for each in said), done.stdout
+
+
+@needs("jax")[0]
+def test_weights_that_were_finite_in_an_earlier_run_are_said_to_have_been(tmp_path: Path) -> None:
+    text = """
+    import jax
+    import jax.numpy as jnp
+    train = jax.jit(jax.grad(lambda w: (w * w).sum()))
+    w = jnp.ones(3)
+    for step in range(4):
+        train(w if step < 3 else w.at[0].set(jnp.nan))
+    """
+    (tmp_path / "train.py").write_text(textwrap.dedent(text))
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "why --json", "train.py")
+    said = re.findall(
+        r"w:0 was finite at run \d: see what has changed it since then\.", done.stdout
+    )
+    assert len(said) == 2, done.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
@@ -162,7 +162,25 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     if written is not None:
         return Cause("gradient", *written)
     advice = _ADVICE_IN.get((found.kind, situation), found.advice)
-    return found._replace(advice=_ADVICE_IN.get((found.kind, beginning), advice))
+    advice = _ADVICE_IN.get((found.kind, beginning), advice)
+    since = lineage.once(_last_finite).get(datum.tensor_name)
+    if advice == ADVICE["weights"] and since:
+        name = datum.tensor_name
+        advice = f"{name} was finite at run {since}: see what has changed it since then."
+    return found._replace(advice=advice)
+
+
+def _last_finite(lineage: TensorLineage) -> Mapping[str, int]:
+    """The last run before this one at which a tensor is known to have been finite."""
+    tracks, info = lineage.dump.tracks_of("")[0], lineage.dump.run_info()
+    if tracks is None or info is None:
+        return {}
+    found: dict[str, int] = {}
+    for tensor, series in tracks.history.series(info.measured_as).items():
+        runs, _, values = series.points()
+        earlier = runs[np.isfinite(values) & (runs < (info.number or info.call_count))]
+        found.update({tensor.name: int(earlier[-1])} if earlier.size else {})
+    return found
 
 
 def beginning_of(dump: Dump) -> str:
