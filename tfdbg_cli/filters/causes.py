@@ -29,6 +29,7 @@ from tfdbg_cli.filters.collapsed import why_constant
 from tfdbg_cli.filters.lineage import (
     WRITTEN,
     TensorLineage,
+    array_of,
     floats,
     holds_others,
     inputs_of,
@@ -320,11 +321,27 @@ class _Input:
         self.value = floats(given) if given is not None else None
         if given is not None and self.value is None and given.shape is not None:
             self.value = _whole_numbers(given)
+        if given is None and not lineage.dump.lists_only_bad:
+            self.value = _written_down(lineage, name)
         self.is_sure = self.value is not None or lineage.dump.lists_only_bad
 
 
 # In the names of what adds a gradient to that of earlier backward passes.
 _ACCUMULATING = "/AccumulateGrad/"
+
+
+def _written_down(lineage: TensorLineage, name: str) -> Array | None:
+    """A constant of the graph that isn't in the dump: the runtime's optimizer needs none there."""
+    nodes, redo = lineage.graph.nodes if lineage.graph is not None else {}, lineage.dump.redo
+    node = nodes.get(node_name_of(name))
+    if node is None or redo is None or node.inputs or node.op_type not in lineage.roles.placing:
+        return None
+    try:
+        found = redo(node.name, [], [])
+    except CannotRedo:
+        return None
+    made = array_of(found[0], "float") if found else None
+    return widened(made) if made is not None else None
 
 
 def _whole_numbers(datum: Datum) -> Array | None:
