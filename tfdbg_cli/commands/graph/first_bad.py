@@ -196,7 +196,10 @@ class _AncestryScreen:
         datum = origin.chain[-1].datum
         assert datum is not None
         if not origin.began:
-            text = "It is bad on purpose, or is memory from before the run: no origin."
+            text = (
+                "No origin: the program has written it down (a mask, a constant), or it is memory "
+                "from before the run."
+            )
         elif stayed_local(self._dump, _way(origin)):
             text = "It stayed local: it makes nothing bad that the run returns or updates."
         else:
