@@ -768,9 +768,19 @@ CASES = (
         torch="gradient(-x.masked_fill(one_zero == 0, -inf).log_softmax(-1)[:, 2])",
     ),
     Case(
+        "a small number added to a divisor, and 0 in float16",
+        r"0 / 0 at \[1, 2\]: the (1e-08|small number) that is added to the divisor is 0 in float16",
+        torch="zero.half() / (zero.half() + 1e-8)",
+        tensorflow="(lambda v: v / (v + 1e-8))(tf.cast(zero, tf.float16))",
+        jax="(lambda v: v / (v + 1e-8))(zero.astype(jnp.float16))",
+    ),
+    Case(
         "batch norm with a negative running variance",
         r"batch norm takes the root of a negative variance at \[1\]: the smallest is -1$",
         torch="torch.nn.functional.batch_norm(x, one[0], torch.tensor([1.0, -1, 0]))",
+        tensorflow="tf.compat.v1.nn.fused_batch_norm(tf.reshape(w, (1, 1, 2, 3)), tf.ones(3), "
+        "tf.zeros(3), tf.zeros(3), tf.constant([1.0, -1, 1]), is_training=False)[0]",
+        onnx="y = BatchNormalization(w, three_ones, three_ones, three_ones, unlike)",
     ),
     Case(
         "CTC loss of a target that is too long",

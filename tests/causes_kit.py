@@ -58,6 +58,8 @@ class Told:
         (finding,) = (json.loads(each) for each in out.splitlines() if each.startswith('{"version'))
         if shown or "Read at: " not in out:  # where it comes in, it is read elsewhere
             assert int(shown[1] if shown else 0) == (finding["line"] or {"line": 0})["line"], out
+        given = re.findall(r"^(?:From:  |       )\[[^\]]*\] (\S+)", out, re.MULTILINE)
+        assert given == [each["name"] for each in finding["inputs"]], out
 
     def check_silence(self, words: str) -> None:
         """Some words are said of no case."""

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from command_kit import Shell, debug_run, link_of, tf
 
+from tfdbg_cli.common.node_words import FORWARD_FRAMES
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.sources import Frame
 
 NAN, INF = np.float32(np.nan), np.float32(np.inf)
 
@@ -282,7 +284,7 @@ def test_it_ends_where_the_filter_says_that_it_began():
         assert "Its inputs; bad values in them are intended, or were there before the run:" in lines
     assert "  [_softmax] softmax:0  float32 []  1 nan of 1" in "\n".join(lines)
     lines = shell.lines("li --to-first-bad mask")
-    assert "It is bad on purpose, or is memory from before the run: no origin." in lines
+    assert [text for text in lines if text.startswith("No origin: the program has written it")]
 
 
 def test_what_stayed_local_is_said_so():
@@ -318,3 +320,16 @@ def test_a_long_way_through_tensors_that_were_not_dumped_costs_what_is_on_it():
     assert 'back to the bad tensor it began with, "op_0:0"' in text
     # A way to each of 2,000 tensors that keeps all its nodes would be 160 MB.
     assert most < 40_000_000
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [({}, "Made at "), ({FORWARD_FRAMES: "1"}, "Its forward op was made at ")],
+)
+def test_whose_line_it_is(attributes, words):
+    frames = [Frame(__file__, 7, "f")]
+    graph = Graph([Node("div", "div", attributes=attributes, frames=frames)])
+    dump = MemoryDump(graph)
+    dump.add_datum(Datum("div", 0, lambda: NAN, timestamp=1, dtype="float32", shape=(), nbytes=4))
+    lines = Shell(dump).lines("li --to-first-bad div")
+    assert [text for text in lines if text.startswith(words)], lines

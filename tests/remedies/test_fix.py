@@ -369,6 +369,31 @@ SAID = {
         """,
         [r"^1  jnp.log\(x.clip\(1e-12\)\) +clean to the end of the run "],
     ),
+    "an op in a branch": (
+        """
+        import jax
+        import jax.numpy as jnp
+        @jax.jit
+        def f(x):
+            return jax.lax.cond(x[0] > 0, lambda x: x / x[1], lambda x: x * 3, x) * 2
+        f(jnp.array([1e-3, 0.0]))
+        """,
+        [r"^\d  x / \(x\[1\] \+ 1e-12\) +clean to the end of the run, but returns up to 2e\+09 "],
+    ),
+    "an op inside of a function, on a line with another one": (
+        """
+        import jax
+        import jax.numpy as jnp
+        @jax.jit
+        def f(x):
+            return (x - x.mean(0)) / (x.std(0, ddof=1) + 1e-6)
+        f(jnp.ones((1, 2)))
+        """,
+        [
+            r"^\d  the divisor of div kept at 1 or above  +nan at std/var/where/select_n:0, line 5",
+            r"^The line at train.py:5 has to be changed by hand: the divisor of div ",
+        ],
+    ),
     "another name of the function": (
         """
         import jax
@@ -389,6 +414,66 @@ def test_what_is_said_of_a_remedy_is_so(tmp_path: Path, name: str) -> None:
     done = debugger_in(tmp_path, "--batch", *commands, "train.py")
     for each in said:
         assert re.search(each, done.stdout, re.MULTILINE), done.stdout
+
+
+# An op of the branch that was taken, whose result the program multiplies by 2.
+BRANCHES = {
+    "tensorflow": """
+        import tensorflow as tf
+        @tf.function
+        def f(x):
+            if x[0] > 0:
+                y = tf.sqrt(x)
+            else:
+                y = x * 3
+            return y * 2
+        print(f(tf.constant([1.0, -1.0])).numpy())
+    """,
+    "sessions": """
+        import tensorflow.compat.v1 as tf
+        tf.disable_v2_behavior()
+        tf.enable_control_flow_v2()
+        x = tf.placeholder(tf.float32, [2])
+        y = tf.cond(x[0] > 0, lambda: tf.sqrt(x), lambda: x * 3) * 2
+        with tf.Session() as session:
+            print(session.run(y, {x: [1.0, -1.0]}))
+    """,
+    "jax": """
+        import jax
+        import jax.numpy as jnp
+        f = jax.jit(lambda x: jax.lax.cond(x[0] > 0, jnp.sqrt, lambda x: x * 3, x) * 2)
+        print(f(jnp.array([1.0, -1.0])))
+    """,
+    "onnx": """
+        import numpy as np
+        import onnx.parser
+        import onnxruntime
+        text = "<ir_version: 8, opset_import: ['' : 17]> g (bool c, float[2] x) => (float[2] z) {"
+        text += "y = If (c) <then_branch = t () => (float[2] a) { a = Sqrt(x) },"
+        text += "else_branch = e () => (float[2] b) { b = Neg(x) }> z = Add(y, y) }"
+        model = onnx.parser.parse_model(text.replace("'", '"'))
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        print(session.run(None, {"c": np.array(True), "x": np.array([1.0, -1.0], "f")})[0])
+    """,
+}
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(
+            each, marks=needs({"sessions": "tensorflow", "onnx": "onnxruntime"}.get(each, each))
+        )
+        for each in BRANCHES
+    ],
+)
+def test_an_op_of_a_branch_is_changed_there(tmp_path: Path, engine: str) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(BRANCHES[engine]))
+    commands = ("-c", "run -f", "-c", "fix --json", "-c", "fix 1 --go")
+    done = debugger_in(tmp_path, "--batch", *commands, "train.py")
+    found = [json.loads(each) for each in done.stdout.splitlines() if each.startswith('{"change"')]
+    assert [each["then"] for each in found] == ["clean to the end of the run"] * 2, done.stdout
+    assert re.search(r"^\[2\. +0\. *\]$", done.stdout, re.MULTILINE), done.stdout + done.stderr
 
 
 # A model's node isn't in the line that runs it.
@@ -644,3 +729,21 @@ def test_an_earlier_run_is_blamed_for_weights_only_if_there_was_one(
     done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "fix", "train.py")
     assert "training run #1" in done.stdout
     assert all(each in done.stdout for each in said), done.stdout
+
+
+@needs("jax")[0]
+def test_weights_that_were_finite_in_an_earlier_run_are_said_to_have_been(tmp_path: Path) -> None:
+    text = """
+    import jax
+    import jax.numpy as jnp
+    train = jax.jit(jax.grad(lambda w: (w * w).sum()))
+    w = jnp.ones(3)
+    for step in range(4):
+        train(w if step < 3 else w.at[0].set(jnp.nan))
+    """
+    (tmp_path / "train.py").write_text(textwrap.dedent(text))
+    done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "why --json", "train.py")
+    said = re.findall(
+        r"w:0 was finite at run \d: see what has changed it since then\.", done.stdout
+    )
+    assert len(said) == 2, done.stdout

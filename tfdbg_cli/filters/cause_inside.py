@@ -89,7 +89,8 @@ def _running(op: WholeOp) -> _Reason | None:
     variance = op.given[-1] if len(op.given) > 2 else None
     if found is not None or op.first() is None or variance is None or op.made.ndim < 2:
         return found
-    made = np.moveaxis(op.made, 1, 0).reshape(op.made.shape[1], -1)
+    channels = -1 if op.node.attributes.get("data_format", "").endswith("C") else 1
+    made = np.moveaxis(op.made, channels, 0).reshape(op.made.shape[channels], -1)
     if variance.shape != made.shape[:1]:
         return None
     bad = np.asarray(~np.isfinite(made).all(1))
@@ -97,6 +98,11 @@ def _running(op: WholeOp) -> _Reason | None:
         return None
     least = f"the smallest is {variance[bad].min():.5g}"
     return "variance", f"batch norm takes the root of a negative variance{places_of(bad)}: {least}"
+
+
+def _fused_norm(op: WholeOp) -> _Reason | None:
+    """Of a batch norm that says whether it computes the variance itself."""
+    return _squares(op) if op.node.attributes.get("is_training") == "True" else _running(op)
 
 
 def _too_long(op: WholeOp) -> _Reason | None:
@@ -247,9 +253,13 @@ _OPS: Mapping[str, Callable[[WholeOp], _Reason | None]] = {
         _squares,
     ),
     **dict.fromkeys(
-        (*("native_batch_norm", "batch_norm", "_native_batch_norm_legit_no_training"),),
+        (
+            *("native_batch_norm", "batch_norm", "_native_batch_norm_legit_no_training"),
+            "BatchNormalization",
+        ),
         _running,
     ),
+    **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), _fused_norm),
     **dict.fromkeys(("_ctc_loss", "ctc_loss"), _too_long),
     **dict.fromkeys(
         (

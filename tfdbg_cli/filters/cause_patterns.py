@@ -123,8 +123,8 @@ class Makers:
             return ""
         for place in (0, 1):
             number = constant(maker, place)
-            if number and dtype in _SMALLEST and abs(number) < _SMALLEST[dtype]:
-                return f"{number:g}"
+            if number is not None and dtype in _SMALLEST and abs(number) < _SMALLEST[dtype]:
+                return f"{number:g}" if number else "small number"  # JAX has it in the dtype
         for each in maker.inputs:
             given, source = self._lineage.as_given(self._datum, each), self._maker(each)[1]
             value = floats(given) if given is not None and given.shape == () else None

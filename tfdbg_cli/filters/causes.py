@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
@@ -29,6 +29,7 @@ from tfdbg_cli.filters.collapsed import why_constant
 from tfdbg_cli.filters.lineage import (
     WRITTEN,
     TensorLineage,
+    array_of,
     floats,
     holds_others,
     inputs_of,
@@ -162,7 +163,25 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     if written is not None:
         return Cause("gradient", *written)
     advice = _ADVICE_IN.get((found.kind, situation), found.advice)
-    return found._replace(advice=_ADVICE_IN.get((found.kind, beginning), advice))
+    advice = _ADVICE_IN.get((found.kind, beginning), advice)
+    since = lineage.once(_last_finite).get(datum.tensor_name)
+    if advice == ADVICE["weights"] and since:
+        name = datum.tensor_name
+        advice = f"{name} was finite at run {since}: see what has changed it since then."
+    return found._replace(advice=advice)
+
+
+def _last_finite(lineage: TensorLineage) -> Mapping[str, int]:
+    """The last run before this one at which a tensor is known to have been finite."""
+    tracks, info = lineage.dump.tracks_of("")[0], lineage.dump.run_info()
+    if tracks is None or info is None:
+        return {}
+    found: dict[str, int] = {}
+    for tensor, series in tracks.history.series(info.measured_as).items():
+        runs, _, values = series.points()
+        earlier = runs[np.isfinite(values) & (runs < (info.number or info.call_count))]
+        found.update({tensor.name: int(earlier[-1])} if earlier.size else {})
+    return found
 
 
 def beginning_of(dump: Dump) -> str:
@@ -302,11 +321,27 @@ class _Input:
         self.value = floats(given) if given is not None else None
         if given is not None and self.value is None and given.shape is not None:
             self.value = _whole_numbers(given)
+        if given is None and not lineage.dump.lists_only_bad:
+            self.value = _written_down(lineage, name)
         self.is_sure = self.value is not None or lineage.dump.lists_only_bad
 
 
 # In the names of what adds a gradient to that of earlier backward passes.
 _ACCUMULATING = "/AccumulateGrad/"
+
+
+def _written_down(lineage: TensorLineage, name: str) -> Array | None:
+    """A constant of the graph that isn't in the dump: the runtime's optimizer needs none there."""
+    nodes, redo = lineage.graph.nodes if lineage.graph is not None else {}, lineage.dump.redo
+    node = nodes.get(node_name_of(name))
+    if node is None or redo is None or node.inputs or node.op_type not in lineage.roles.placing:
+        return None
+    try:
+        found = redo(node.name, [], [])
+    except CannotRedo:
+        return None
+    made = array_of(found[0], "float") if found else None
+    return widened(made) if made is not None else None
 
 
 def _whole_numbers(datum: Datum) -> Array | None:

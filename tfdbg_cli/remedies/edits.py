@@ -82,7 +82,11 @@ def edited(
     root, dot, _ = spelling.partition(".")
     if dot and root.isidentifier() and root not in modules:
         return None  # a program of Keras need not know the framework by its name
-    calls = list(_calls(tree, frames[0].line, names, modules))
+    calls = [
+        each
+        for each in _calls(tree, frames[0].line, names, modules)
+        if any(_may_be_at(each[0], frame) for frame in frames)
+    ]
     if len(calls) != len(frames):  # else it is all of them, in whatever order
         calls = [each for each in calls if any(_is_at(each[0], frame) for frame in frames)]
     if len(calls) != len(frames) or len({frame.line for frame in frames}) > 1:
@@ -138,7 +142,8 @@ def merged(
     except (SyntaxError, ValueError):
         return None
     modules = _modules(tree)
-    calls = [call for call, _ in _calls(tree, frame.line, names, modules)]
+    found_here = (call for call, _ in _calls(tree, frame.line, names, modules))
+    calls = [each for each in found_here if _may_be_at(each, frame)]
     calls = calls if len(calls) == 1 else [each for each in calls if _is_at(each, frame)]
     if spelling.partition(".")[0] not in modules or len(calls) != 1:
         return None
@@ -159,6 +164,15 @@ def merged(
     line, after = lines[row].encode(), spelling.format(args=args)
     new = line[: call.col_offset] + after.encode() + line[call.end_col_offset :]
     return Edit(after, lines, (row, new.decode()))
+
+
+def _may_be_at(call: ast.expr, frame: Frame) -> bool:
+    """Whether nothing shows that a frame was in another call of the line.
+
+    The division of ``x.std() / y`` isn't the one inside of ``std``, which has the frame of that.
+    """
+    is_known = frame.columns is not None and call.lineno == call.end_lineno
+    return not is_known or _is_at(call, frame)
 
 
 def _is_at(call: ast.expr, frame: Frame) -> bool:

@@ -224,6 +224,8 @@ class Trial:
             made = self._made(node)
             if start is not None and start.replace is not None:
                 found: Sequence[Any] | None = start.replace(list(before))
+            elif any(map(self._is_other, self._handed(node))):
+                found = self._handed_on(node, made)
             elif is_wide:
                 found = self._in_wide(node, given, made)
             else:
@@ -239,6 +241,27 @@ class Trial:
         if forward is not None and forward.passes is not None:
             found = self._masked(node, forward, found)
         self._note(node, found, made)
+
+    @staticmethod
+    def _handed(node: Node) -> list[str]:
+        """The tensors of its bodies that a node may hand on."""
+        return [each for ways in node.returns for each in ways if each]
+
+    def _handed_on(self, node: Node, made: Sequence[Any]) -> list[Any]:
+        """What a branch or a call gives whose body has made something else with the change.
+
+        Its op, computed again, would make what the body makes without the change.
+        """
+        bodies = zip(*node.returns, strict=False)
+        taken = [each for each in bodies if any(map(self._dump.by_tensor, each))]
+        # The first input of a condition says which branch is taken.
+        if len(taken) != 1 or not all(taken[0]) or self._is_other(node.inputs[0]):
+            raise CannotRedo("it is a loop or a branch")
+        found = [self._value(node, each) for each in taken[0]]
+        for value, was in zip(found, made, strict=False):
+            if was is not None and (value.shape, value.dtype) != (was.shape, was.dtype):
+                raise CannotRedo("it is a loop")  # which puts together what iterations give
+        return found
 
     def _forward(self, node: Node) -> Change | None:
         """The change of the op of whose gradient a node is part; ``None``: it isn't."""
@@ -295,19 +318,32 @@ class Trial:
             name = f"{node.name}:{slot}"
             if value is None:  # an input that has no gradient
                 continue
-            if not outcome.bad and has_nonfinite(value) and not self._is_meant(node):
+            if not outcome.bad and has_nonfinite(value) and not self._is_meant(node, value):
                 outcome.bad, outcome.bad_value = name, value
             if slot < len(made) and made[slot] is not None and _same(made[slot], value):
                 continue
             outcome.values[name] = value
             self._left -= value.nbytes
 
-    def _is_meant(self, node: Node) -> bool:
+    def _is_meant(self, node: Node, value: Array) -> bool:
         """Whether the program itself writes down what is bad here: a mask of infinities."""
-        return node.op_type in self._lineage.roles.placing and not any(
-            has_nonfinite(self._outcome.values[each])
-            for each in node.inputs
-            if each in self._outcome.values
+        changed = [each for each in node.inputs if each in self._outcome.values]
+        return (
+            node.op_type in self._lineage.roles.placing
+            and not any(has_nonfinite(self._outcome.values[each]) for each in changed)
+            and not any(self._is_as_bad(each, value) for each in changed)
+        )
+
+    def _is_as_bad(self, name: str, value: Array) -> bool:
+        """Whether a nan is written where the run had one: the change of that is for nothing."""
+        try:
+            before = self.value(name)
+        except CannotRedo:
+            return False
+        if before.shape != value.shape:
+            return False
+        return bool(
+            (np.isnan(before.astype(np.float64)) & np.isnan(value.astype(np.float64))).any()
         )
 
     def _wide_ops(self, dtype: str) -> WideOps:

@@ -179,6 +179,9 @@ def _tried(dump: Dump, begin: Datum, is_late: Callable[[], bool]) -> list[TriedR
         target = next(
             (e for e in _behind(lineage, node) if e.op_type in lineage.roles.batches), None
         )
+        readers = graph.recipients(node.name, control=False)
+        if readers and all(writes(lineage, each.node) for each in readers):
+            return []  # the value of a variable, not examples
     target = target or node
     trial = Trial(dump, is_late)
     made, info = dump.by_node(target.name), dump.run_info()

@@ -23,6 +23,7 @@ HELD = {
     "nought": 0, "one": 1, "three": 3, "thirty": 30, "hundred": 100, "half": 0.5, "below": -1.5,
     "tiny": 1e-38, "two_and_half": 2.5, "twenty_thousand": 20000, "large": 1e25, "huge": 1e38,
     "nearly": 0.8499e38, "inf": np.inf, "three_ones": [1, 1, 1], "weights": BAD,
+    "unlike": [1, -1, 0],
     "one_zero": [[1, 1, 1], [1, 1, 0]], "mask": [[0, 0, 0], [-np.inf] * 3],
 }
 PLACES = {"at_0": [0], "at_00": [0, 0], "at_11": [1, 1]}
@@ -76,3 +77,7 @@ def test_no_advice_is_about_training(answers: Told) -> None:
     answers.check_silence("learning rate")
     answers.check_silence("loss from logits")
     answers.check_silence("start run -f earlier")
+
+
+def test_a_weight_of_a_model_is_of_no_line_of_the_program(answers: Told) -> None:
+    answers.check_silence("[Initializer] mask:0, line")

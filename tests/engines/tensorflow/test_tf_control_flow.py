@@ -10,6 +10,8 @@ from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.sessions import adapter
 from tfdbg_cli.engines.tensorflow.sessions.capture.spool import borrow_folder
 from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
+from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.lineage import TensorLineage
 
 tf1 = tf.compat.v1
 
@@ -74,6 +76,21 @@ def test_only_the_branch_that_was_taken_is_dumped(old_control_flow, graph):
     assert of(capture.dump, "cond/root:0") == [2.0]
     assert "cond/times:0" not in names
     assert "cond/Merge:0" in names
+
+
+def test_a_constant_that_the_optimizer_makes_needless_in_a_loop(old_control_flow, graph):
+    """It computes 1 / x by a reciprocal; no watch sees the 1."""
+    steps = tf1.placeholder(tf.int32, [], name="steps")
+
+    def body(i, total):
+        return i + 1, total + tf.divide(1.0, tf.cast(2 - i, tf.float32), name="part")
+
+    total = tf1.while_loop(lambda i, total: i < steps, body, [0, 0.0])[1]
+    with tf1.Session() as session:
+        dump = debug(session, total, {steps: 3}).dump
+        *_, part = dump.by_tensor("while/part:0")
+        assert dump.by_tensor("while/part/x:0") == []
+        assert cause_of(TensorLineage.of(dump), part).text == "a division by 0"
 
 
 def test_a_switch_without_its_merge(graph):

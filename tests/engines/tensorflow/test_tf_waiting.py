@@ -12,10 +12,13 @@ import pytest
 import tensorflow as tf
 
 import tfdbg_cli
+from tfdbg_cli.commands.graph.verdict import first_origin
 from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.sessions.capture import prepared
 from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 from tfdbg_cli.engines.tensorflow.shared import private
+from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.lineage import TensorLineage
 
 tf1 = tf.compat.v1
 
@@ -367,3 +370,22 @@ def test_callables_go_past_the_debugger_itself(graph):
         undo()
     assert len(asked) == 3
     assert private.NAMES.why_not("debugged") == ""
+
+
+@pytest.mark.parametrize("name", ["made:0", "scale:0", "v/start:0"])
+def test_what_is_fed_comes_from_outside_whatever_op_it_is_of(graph, name):
+    x = tf1.placeholder(tf.float32, [2], name="x")
+    start = tf.constant([1.0, 1.0], name="v/start")
+    v = tf1.get_variable("v", initializer=start, use_resource=True)
+    scale = tf.constant([1.0, 2.0], name="scale")
+    total = tf.reduce_sum(tf.nn.relu(x, name="made") * scale)
+    run = v.initializer if name == start.name else total
+    with tf1.Session() as session:
+        dump = awaited(session, run, {x: [1, 2], name: [1, np.inf]}).dump
+        begin = first_origin(dump)
+        assert begin.tensor_name == name
+        cause = cause_of(TensorLineage.of(dump), begin)
+        assert cause is not None
+        assert cause.text == f"it came in from outside ({name})"
+        assert dump.graph().nodes[name[:-2]].inputs == ()
+        assert ENGINE.adapt(session).graph().nodes["made"].inputs == ("x:0",)

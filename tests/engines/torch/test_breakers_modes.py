@@ -228,6 +228,7 @@ def test_tracing_exporting_and_scripting(both: Both) -> None:
     """While the debugger waits, and inside of a run that is recorded."""
     out = both(
         """
+        import io, warnings
         model = Net()
 
         def work():
@@ -241,6 +242,15 @@ def test_tracing_exporting_and_scripting(both: Both) -> None:
             scripted = torch.jit.script(model)
             tell(str(traced.inlined_graph).count("aten::linear"), digest(traced(x).detach()))
             tell(digest(scripted(x).detach()))
+            # Of convolutions a trace has what is below the op, which a mode would hide.
+            images = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2)).eval()
+            traced = torch.jit.trace(images, torch.ones(1, 1, 4, 4))
+            tell(sorted(node.kind() for node in traced.inlined_graph.nodes()))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                given = torch.ones(1, 1, 4, 4)
+                torch.onnx.export(images, (given,), file := io.BytesIO(), dynamo=False)
+            tell(file.getvalue().count(b"Conv"))
             found = torch.func.functional_call(model, dict(model.named_parameters()), (x,))
             tell(digest(found.detach()))
             compiled = torch.compile(model, backend="eager")

@@ -22,6 +22,7 @@ from tfdbg_cli.common.documents import (
     TextDocument,
     line,
 )
+from tfdbg_cli.common.node_words import FORWARD_FRAMES
 from tfdbg_cli.dumps.ancestry import Ancestry, AncestryStep, Origin
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.elements import node_name_of
@@ -195,7 +196,10 @@ class _AncestryScreen:
         datum = origin.chain[-1].datum
         assert datum is not None
         if not origin.began:
-            text = "It is bad on purpose, or is memory from before the run: no origin."
+            text = (
+                "No origin: the program has written it down (a mask, a constant), or it is memory "
+                "from before the run."
+            )
         elif stayed_local(self._dump, _way(origin)):
             text = "It stayed local: it makes nothing bad that the run returns or updates."
         else:
@@ -207,10 +211,12 @@ class _AncestryScreen:
         lines = []
         node = self._graph.nodes.get(datum.node_name)
         frame = own_frame(node.frames or ()) if node is not None else None
-        if frame is not None:
+        if node is not None and frame is not None:
             sources = self._dump.sources()
             place = source_span(sources, frame.file, frame.line)
-            lines.append(line("Made at ", place, f": {sources.text(frame)}"))
+            is_forward = FORWARD_FRAMES in node.attributes
+            what = "Its forward op was made at " if is_forward else "Made at "
+            lines.append(line(what, place, f": {sources.text(frame)}"))
         lines.append(
             line(
                 "Next: ",

@@ -36,7 +36,7 @@ from tfdbg_cli.filters.origins import (
 )
 from tfdbg_cli.remedies.tried import tried_at_stop
 
-__all__ = ["as_page", "first_origin", "spread_to", "verdict"]
+__all__ = ["as_page", "first_origin", "given_to", "spread_to", "verdict"]
 
 _AROUND = 2
 _MOST_INPUTS = 6
@@ -119,6 +119,20 @@ def _given(dump: Dump, datum: Datum) -> frozenset[tuple[str, int]]:
     return frozenset(
         (name, id(lineage.as_given(datum, name))) for name in (node.inputs if node else ())
     )
+
+
+def given_to(dump: Dump, begin: Datum) -> list[tuple[str, Datum | None]]:
+    """What the op of a tensor was given: the names under which that is dumped, and the dumps.
+
+    Args:
+        dump: of the run.
+        begin: the tensor.
+    """
+    lineage = TensorLineage.of(dump)
+    node = lineage.node(begin)
+    names = dict.fromkeys(inputs_of(node, begin)) if node is not None else ()
+    found = ((name, lineage.as_given(begin, name)) for name in names)
+    return [(name if given is None else given.tensor_name, given) for name, given in found]
 
 
 def spread_to(dump: Dump, begin: Datum) -> list[tuple[str, str, Datum]]:
@@ -241,13 +255,10 @@ class _Verdict:
 
     def inputs(self) -> Iterator[Line]:
         """What it was computed from."""
-        node = self._node
-        names = list(dict.fromkeys(inputs_of(node, self._begin))) if node is not None else []
+        inputs = given_to(self._dump, self._begin)
         head = "From:  "
-        for name in names[:_MOST_INPUTS]:
-            given = TensorLineage.of(self._dump).as_given(self._begin, name)
-            shown = name if given is None else given.tensor_name
-            maker = self._graph.nodes.get(node_name_of(shown))
+        for name, given in inputs[:_MOST_INPUTS]:
+            maker = self._graph.nodes.get(node_name_of(name))
             if given is not None:
                 words = self._health.described(given)
             else:
@@ -256,11 +267,11 @@ class _Verdict:
                 words = [node_span(self._graph, name), Span(*how)]
             yield line((head, "bold"), op_span(maker), *words)
             head = "       "
-        if len(names) > _MOST_INPUTS:
+        if len(inputs) > _MOST_INPUTS:
             command = f"li {quoted(self._begin.node_name)}"
             yield line(
                 head,
-                (f"and {len(names) - _MOST_INPUTS} more: ", "dim"),
+                (f"and {len(inputs) - _MOST_INPUTS} more: ", "dim"),
                 Span(command, "link", Link(command)),
             )
 

@@ -32,8 +32,8 @@ __all__ = ["COMMANDS", "begin_of"]
 _INDENT = 7
 
 _MEANT = (
-    "No op made a bad value from clean inputs: the bad values are intended (a mask), or are "
-    "memory from before the run."
+    "No op made a bad value from clean inputs: the program has written the bad values down (a "
+    "mask, a constant), or they are memory from before the run."
 )
 _LOCAL = (
     "What went bad stayed local: no bad value reached a result of the run, other than intended "

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfdbg_cli.commands.context import Context
-from tfdbg_cli.commands.graph.verdict import as_page, first_origin, spread_to, verdict
+from tfdbg_cli.commands.graph.verdict import as_page, first_origin, given_to, spread_to, verdict
 from tfdbg_cli.commands.json_lines import head
 from tfdbg_cli.commands.tensors.facts import TensorFacts
 from tfdbg_cli.commands.tensors.health import TensorHealth
@@ -216,8 +216,8 @@ def _describe(finding: Finding, dump: Dump, begin: Datum, *, is_origin: bool) ->
             finding.function, finding.text = place["function"], place["text"]
         if inner is not None:
             finding.library = _place(dump, inner)
-        for name in list(dict.fromkeys(node.inputs))[:_MOST_INPUTS]:
-            finding.inputs.append(_facts(health, name, lineage.as_given(begin, name)))
+        for name, given in given_to(dump, begin)[:_MOST_INPUTS]:
+            finding.inputs.append(_facts(health, name, given))
     if is_origin:
         for kind, own, datum in spread_to(dump, begin)[:_MOST_SPREAD]:
             found = _facts(health, datum.tensor_name, datum)

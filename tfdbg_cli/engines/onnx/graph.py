@@ -33,14 +33,10 @@ def nodes_of(model: Model, stack: Stack, passed: Collection[str] = ()) -> Iterat
     for node, name in model.inputs.items():
         said = functools.partial(_types, model, {0: name})
         yield Node(node, INPUT, attributes=said, frames=frames)
-    for name, weight in model.weights.items():
+    for name, weight in model.weights.items():  # the model's, not of the call: no line
         shape = str(list(weight.shape))
-        yield Node(
-            weight.node,
-            INITIALIZER,
-            attributes={"output:0": f"{weight.dtype} {shape}", "tensor:0": name},
-            frames=frames,
-        )
+        known = {"output:0": f"{weight.dtype} {shape}", "tensor:0": name}
+        yield Node(weight.node, INITIALIZER, attributes=known)
     for each in model.all_nodes:
         lines = functools.partial(_frames, each, frames)
         yield Node(

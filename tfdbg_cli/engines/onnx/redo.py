@@ -25,15 +25,12 @@ def redo_of(model: Model) -> Redo:
     Args:
         model: it.
     """
-    known: dict[str, ModelNode] = {}
     sessions: dict[tuple[Any, ...], Any] = {}
 
     def redo(
         node: str, given: Sequence[Any], recorded: Sequence[Any], *, is_wide: bool = False
     ) -> Sequence[Any] | None:
-        if not known:
-            known.update((each.name, each) for each in model.nodes)
-        found = known.get(node)
+        found = model.by_name.get(node)
         if found is None or found.body:
             raise CannotRedo("it is a loop or a branch, or inside of one")
         if found.op_type.startswith(_RANDOM):

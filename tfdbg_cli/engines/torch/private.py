@@ -186,6 +186,11 @@ next_sequence: Callable[[], int] = _get("_autograd._get_sequence_nr", _zero)
 #: Whether ``torch.jit.trace`` is at work on this thread: what is done becomes a part of its result.
 is_tracing: Callable[[], bool] = _get("_is_tracing", bool)
 
+#: The functions of ``torch.jit`` by which models are traced, the last one for `torch.onnx`.
+TRACES = tuple(
+    name for name in ("trace", "trace_module", "_get_trace_graph") if hasattr(torch.jit, name)
+)
+
 #: What is on top of the stack of `torch.func`'s transforms, and all that is on it.
 top_interpreter: Callable[[], Any] = _get("_functorch.peek_interpreter_stack", _nothing)
 interpreters: Callable[[], Any] = _get("_functorch.get_interpreter_stack", _nothing)

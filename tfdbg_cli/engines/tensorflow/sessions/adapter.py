@@ -7,7 +7,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from itertools import chain
+from itertools import accumulate, chain
 from types import MappingProxyType
 from typing import Any
 
@@ -541,11 +541,18 @@ class TensorFlowAdapter(SessionAdapter):
         return self._graph_view().graph()
 
     def _definition(self, name: str) -> Any:
-        """The ``NodeDef`` of a node of the session's graph; ``None``: it has none."""
-        try:
-            return self.session.graph.get_operation_by_name(name).node_def
-        except (KeyError, ValueError):
-            return None
+        """The ``NodeDef`` of a node of the session's graph, or of a function's body in it.
+
+        ``None``: it has none.
+        """
+        view = self._graph_view()
+        op = view.operation(name)
+        if op is None:
+            around = map(view.operation, accumulate(name.split("/"), "{}/{}".format))
+            calls = {each.name: each for each in around if each and view.functions.is_call(each)}
+            inner = view.functions.find(name, calls, is_own=True)
+            op = inner.op if inner is not None else None
+        return op.node_def if op is not None else None
 
     def describe_error(self, error: BaseException) -> RunError | None:
         """Type, message and operation of a ``tf.errors.OpError``."""

@@ -72,12 +72,13 @@ class Functions:
         self._graph = graph
         self._bodies: dict[str, _FunctionBody | None] = {}
 
-    def find(self, name: str, callers: Any) -> Inner | None:
+    def find(self, name: str, callers: Any, *, is_own: bool = False) -> Inner | None:
         """The operation behind a runtime name; ``None`` if it is the runtime's own invention.
 
         Args:
             name: e.g. ``loop/body/_1/add_0``.
             callers: the functional operations of the outermost graph, as a mapping by name.
+            is_own: it ends with the operation's own name, as `Inner.name` does.
         """
         prefix, rest = "", name
         calls: tuple[tuple[str, Any], ...] = ()
@@ -92,10 +93,11 @@ class Functions:
                 return None
             calls = (*calls, (prefix, call))
             prefix += f"{call.name}/{step}"
-            op = body.ops.get(rest)
+            ops = {each.name: each for each in body.ops.values()} if is_own else body.ops
+            op = ops.get(rest)
             if op is not None:
                 return Inner(prefix + op.name, op, prefix, calls, body.traced)
-            callers = {key: inner for key, inner in body.ops.items() if self.is_call(inner)}
+            callers = {key: inner for key, inner in ops.items() if self.is_call(inner)}
 
     def within(self, name: str, callers: Mapping[str, Any]) -> Iterator[Inner]:
         """The nodes of all bodies whose definition has a name, wherever the bodies are called.

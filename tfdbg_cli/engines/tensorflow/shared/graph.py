@@ -14,7 +14,11 @@ from tfdbg_cli.engines.tensorflow.shared.body_nodes import Functions, Inner
 from tfdbg_cli.engines.tensorflow.shared.inlined_bodies import Bodies
 from tfdbg_cli.engines.tensorflow.shared.stacks import frames_of
 
-__all__ = ["GraphView", "attributes_of"]
+__all__ = ["FED", "GraphView", "attributes_of"]
+
+#: The type of a node that isn't a placeholder and whose tensor the program has fed: it was not
+#: computed.
+FED = "Fed"
 
 # Constants up to this many elements show their value as an attribute.
 _SMALL = 16
@@ -36,16 +40,20 @@ class GraphView:
         #: The functions whose bodies the runtime may have inlined.
         self.functions = Functions(graph)
 
-    def graph(self, inner: Iterable[Inner] = ()) -> Graph:
+    def graph(self, inner: Iterable[Inner] = (), feeds: Iterable[Any] = ()) -> Graph:
         """The graph as it is now; nothing is looked at before somebody asks for a node.
 
         Args:
             inner: nodes of inlined function bodies that a run has shown; their whole bodies
                 become part of the graph.
+            feeds: the tensors that the run was fed.
         """
         shown = {node.prefix: node for node in inner}
-        if shown:
-            return Graph(lambda: self._with_bodies(shown.values()))
+        # Of several outputs the others are computed.
+        fed = [each.op for each in feeds if len(each.op.outputs) == 1]
+        fed = [op for op in fed if not op.type.startswith("Placeholder")]
+        if shown or fed:
+            return Graph(lambda: self._of_run(shown.values(), fed))
         with self._lock:
             version = self._graph.version
             if self._plain is None or self._plain[0] != version:
@@ -59,9 +67,12 @@ class GraphView:
         except (KeyError, ValueError):
             return None
 
-    def _with_bodies(self, shown: Iterable[Inner]) -> list[Node]:
+    def _of_run(self, shown: Iterable[Inner], fed: Iterable[Any]) -> list[Node]:
         bodies = Bodies(self.functions, shown, _made)
         nodes = {node.name: node for node in self._all()}
+        for op in fed:
+            frames = nodes[op.name].frames
+            nodes[op.name] = Node(op.name, FED, (), (), op.device, frames=frames)
         for name, op in bodies.calls():
             plain = nodes[name]
             returns = bodies.returns("", op, ())

@@ -36,7 +36,7 @@ COMMON = EngineTraits(
         weights=frozenset(["Variable", "VariableV2", "VarHandleOp"]),
         batches=frozenset(
             [
-                *("Input", "IteratorGetNext", "Placeholder", "PlaceholderWithDefault"),
+                *("Fed", "Input", "IteratorGetNext", "Placeholder", "PlaceholderWithDefault"),
                 *("QueueDequeueManyV2", "QueueDequeueUpToV2", "QueueDequeueV2", "_Arg"),
                 *("GeneratorDataset", "TensorDataset", "TensorSliceDataset"),
             ]

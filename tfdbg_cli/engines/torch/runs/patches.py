@@ -26,6 +26,7 @@ from tfdbg_cli.engines.torch.private import (
     MODE_COUNT,
     NAMES,
     OPTIMIZER_MADE,
+    TRACES,
     fetchers,
 )
 from tfdbg_cli.engines.torch.record.capture import program_modes
@@ -220,6 +221,8 @@ class Patches:
             self._wrap_known_steps()
             for fetcher in fetchers():
                 self._replace(fetcher, "fetch", self._fetch)
+            for name in TRACES:
+                self._replace(torch.jit, name, self._trace)
             # As what they stand for they have no source.
             self._set.replace(*MODE_COUNT, lambda _: functools.partial(_mode_count), wraps=False)
             self._set.replace(*MODE_AT, lambda _: functools.partial(_mode_at), wraps=False)
@@ -349,6 +352,9 @@ class Patches:
 
     def _fetch(self, original: Any) -> Any:
         return self._around(self._runs.around_fetch, original)
+
+    def _trace(self, original: Any) -> Any:
+        return self._around(self._runs.around_trace, original)
 
     @staticmethod
     def _around(around: Callable[..., Around | None], original: Any, *given: Any) -> Any:

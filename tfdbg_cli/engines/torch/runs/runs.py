@@ -183,6 +183,19 @@ class Runs(Lifecycle):
             return None
         return self.loading.around(original, fetcher, indices)
 
+    def around_trace(self, original: Any, /, *args: Any, **kwargs: Any) -> Around | None:
+        """``torch.jit`` traces a model: a mode of ours would leave convolutions out of it."""
+        if (self._run is None and self.is_idle()) or not self.is_here():
+            return None
+        return self._around_trace(original, args, kwargs)
+
+    def _around_trace(self, original: Any, args: tuple[Any, ...], kwargs: Any) -> Around:
+        go_back = self._look_away()
+        try:
+            return (yield original, args, kwargs)
+        finally:
+            go_back()
+
     def around_backward(
         self, original: Any, is_grad: bool, /, *args: Any, **kwargs: Any
     ) -> Around | None:
@@ -413,6 +426,10 @@ class Runs(Lifecycle):
             self._settle_steps()
             if self._run is not None:
                 self.close_run()
+        return self._look_away()
+
+    def _look_away(self) -> Callable[[], None]:
+        """Nothing is recorded on this thread until what is returned is called."""
         place, watcher = self.place(), self.watcher
         if watcher is not None:
             watcher.stop()

@@ -295,7 +295,7 @@ class Assembly:
         return unread.load(edge, inputs_of(op), base_dtype_name(op.outputs[edge[1]].dtype))
 
     def _graph(self) -> Any:
-        return self._view.graph(self._inner.values())
+        return self._view.graph(self._inner.values(), self.plan.feeds)
 
     def _load(
         self, entry: PlannedTensor, values: Sequence[Any], unread: UnreadTensors
