@@ -190,6 +190,10 @@ def test_inputs_of_which_nothing_is_known_are_named():
     assert "Not dumped, so their health is unknown:" in lines
     assert "  [Placeholder] hidden:0" in lines
     assert "  [?] gone:1" in lines
+    dump.lists_only_bad = True
+    lines = Shell(dump).lines("li --to-first-bad bad")
+    assert "Not dumped, as only what is bad was kept:" in lines
+    assert not any("unknown" in each for each in lines)
     dump, _ = dump_of({"c": ("Const", [])}, [("c", NAN)])
     assert "It has no inputs: the value comes in here." in Shell(dump).lines("li --to-first-bad")
     dump, _ = dump_of(nodes, [])

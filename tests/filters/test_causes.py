@@ -412,18 +412,25 @@ def test_rows_of_a_table_and_the_outputs_of_ops_on_lists():
 
 @pytest.mark.parametrize(
     ("eps", "reason"),
-    [(1e-8, ": the 1e-08 that is added to the divisor is 0 in float16"), (1e-3, "")],
+    [
+        (1e-8, ": the 1e-08 that is added to the divisor is 0 in float16"),
+        (0.0, ": what is added to the divisor is 0"),
+        (1e-3, ""),
+    ],
 )
-def test_a_small_number_that_is_0_in_the_dtype_of_the_divisor(eps, reason):
+@pytest.mark.parametrize(
+    ("moment", "made", "quotient"), [(1, INF, "a division by 0"), (0, NAN, "0 / 0")]
+)
+def test_a_small_number_that_is_0_in_the_dtype_of_the_divisor(eps, reason, moment, made, quotient):
     ops = [
         Op("root", "Input", (), [0, 4], HALF),
         Op("safe", op_of("add"), ["root"], [0, 4], HALF, other=eps),
-        Op("m", "Input", (), [1, 1], HALF),
+        Op("m", "Input", (), [moment, 1], HALF),
         Op("p", "Parameter", (), [1, 1], HALF),
-        Op("y", op_of("addcdiv"), ["p", "m", "safe"], [INF, 1], HALF),
+        Op("y", op_of("addcdiv"), ["p", "m", "safe"], [made, 1], HALF),
     ]
     kind = "eps" if reason else "division"
-    assert why(*ops) == (kind, f"a division by 0 at [0]{reason}")
+    assert why(*ops) == (kind, f"{quotient} at [0]{reason}")
 
 
 def test_an_input_that_was_written_over_since_is_no_reason():

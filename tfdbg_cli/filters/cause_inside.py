@@ -183,13 +183,16 @@ def _singular(name: str, whole: bool) -> Callable[[WholeOp], _Reason | None]:
 
     Args:
         name: of it.
-        whole: it gives a matrix for each matrix, not a number.
+        whole: it gives a matrix or a vector for each matrix, not a number.
     """
 
     def find(op: WholeOp) -> _Reason | None:
         x = _matrices(op)
-        bad = np.asarray(~np.isfinite(op.made).all((-2, -1)) if whole else np.isneginf(op.made))
-        if x is None or x.shape[:-2] != bad.shape or not bad.any():
+        if x is None:
+            return None
+        parts = tuple(range(x.ndim - 2, op.made.ndim))
+        bad = np.asarray(~np.isfinite(op.made).all(parts) if whole else np.isneginf(op.made))
+        if x.shape[:-2] != bad.shape or not bad.any():
             return None
         values = np.linalg.svd(x[bad], compute_uv=False)
         if not (values[:, -1] <= values[:, 0] * CLOSE).all():
@@ -277,6 +280,10 @@ _OPS: Mapping[str, Callable[[WholeOp], _Reason | None]] = {
         _singular("logarithm of the determinant", whole=False),
     ),
     "linalg_inv_ex": _singular("inverse", whole=True),
+    **dict.fromkeys(
+        ("_linalg_solve_ex", "linalg_solve_ex"),
+        _singular("solution of a system of equations", whole=True),
+    ),
     **dict.fromkeys(
         (
             *("linalg_lu_solve", "linalg_solve_triangular", "lu_solve", "triangular_solve"),

@@ -117,19 +117,21 @@ class Makers:
         return False
 
     def lost_number(self, name: str, dtype: str) -> str:
-        """The small number that was added to a tensor, and is 0 in its dtype; empty: none is."""
+        """What is said of a small number that was added to a tensor and is 0; empty: none was."""
         maker = self._maker(name)[1]
         if maker is None or self._computes(maker) != "add":
             return ""
         for place in (0, 1):
             number = constant(maker, place)
-            if number is not None and dtype in _SMALLEST and abs(number) < _SMALLEST[dtype]:
-                return f"{number:g}" if number else "small number"  # JAX has it in the dtype
+            if number == 0:  # JAX has it in the dtype
+                return "what is added to the divisor is 0"
+            if number and dtype in _SMALLEST and abs(number) < _SMALLEST[dtype]:
+                return f"the {number:g} that is added to the divisor is 0 in {dtype}"
         for each in maker.inputs:
             given, source = self._lineage.as_given(self._datum, each), self._maker(each)[1]
             value = floats(given) if given is not None and given.shape == () else None
             if value is not None and not value.any() and source is not None and not source.inputs:
-                return "small number"
+                return f"the small number that is added to the divisor is 0 in {dtype}"
         return ""
 
     def of_determinant(self, node: Node, bad: Array) -> str | None:

@@ -149,7 +149,9 @@ def _divisions(case: Case) -> _Found:
 
 def _sums_of_quotients(case: Case) -> _Found:
     if case.known(2):
-        yield "division", "a division by 0{at}", _is(case, 2, 0)
+        is_zero = _is(case, 1, 0) if case.known(1) else np.zeros_like(case.made, bool)
+        yield "division", "0 / 0{at}", _is(case, 2, 0) & is_zero
+        yield "division", "a division by 0{at}", _is(case, 2, 0) & ~is_zero
 
 
 def _remainders(case: Case) -> _Found:

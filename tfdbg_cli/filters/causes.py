@@ -579,7 +579,7 @@ def _by_rules(
     elif kind == "division" and meaning in _DIVISORS:
         lost = makers.lost_number(inputs[min(_DIVISORS[meaning], len(inputs) - 1)].name, dtype)
         if lost:
-            kind, text = "eps", f"{text}: the {lost} that is added to the divisor is 0 in {dtype}"
+            kind, text = "eps", f"{text}: {lost}"
     if kind in ("log", "division") and (at := makers.of_determinant(node, bad)) is not None:
         of = "the gradient of " if kind == "division" else ""
         kind, text = "matrix", f"{of}the logarithm of the determinant of a singular matrix{at}"

@@ -87,16 +87,18 @@ class Situation(NamedTuple):
         return VIEW in node.attributes or self.computes(node.op_type) == "same"
 
     def beside(self) -> list[Node]:
-        """Ops of the same line that compute the same, and are bad too; logarithms in any case."""
-        frame = own_frame(self.node.frames or ())
-        if not self.meaning or frame is None or not self._is_forward(self.node.name):
+        """Ops of the same line that compute the same, and are bad too; logarithms in any case.
+
+        What a library computes inside isn't in the program's line: they are of one file there, too.
+        """
+        place = _place(self.node)
+        if not self.meaning or place is None or not self._is_forward(self.node.name):
             return []
         found = []
         for name, node in self.graph.nodes.items():
             if node is self.node or self.computes(node.op_type) != self.meaning:
                 continue
-            other = own_frame(node.frames or ())
-            is_here = other is not None and other[:2] == frame[:2]
+            is_here = _place(node) == place
             if is_here and self._is_forward(name) and self._counts(name):
                 found.append(node)
                 if len(found) > _MOST_BESIDE:  # a loop that was unrolled
@@ -135,10 +137,19 @@ class Situation(NamedTuple):
         return bool(self.value(maker.inputs[0]).dtype.kind in "biu")
 
 
+def _place(node: Node) -> tuple[Any, ...] | None:
+    """The line of the program that an op is of, and the file that calls it; ``None``: no line."""
+    frames = node.frames or ()
+    frame = own_frame(frames)
+    return (*frame[:2], frames[-1].file) if frame is not None else None
+
+
 def changed_input(
     place: int, function: Callable[[Array], Array]
 ) -> Callable[[list[Any]], list[Any]]:
     """What changes one input of an op, computed in float64 and rounded to the input's dtype.
+
+    Whole numbers get the dtype of another input, as they do where a line adds a fraction to them.
 
     Args:
         place: of the input.
@@ -146,10 +157,12 @@ def changed_input(
     """
 
     def give(given: list[Any]) -> list[Any]:
-        if place < len(given) and given[place].dtype.kind in "fV":
-            x = given[place]
+        dtypes = [each.dtype for each in given[place : place + 1] + given]
+        dtype = next((each for each in dtypes if each.kind in "fV"), None)
+        if place < len(given) and dtype is not None and given[place].dtype.kind in "fViu":
             with np.errstate(all="ignore"):
-                given[place] = np.asarray(function(x.astype(np.float64))).astype(x.dtype)
+                changed = np.asarray(function(given[place].astype(np.float64)))
+            given[place] = changed.astype(dtype)
         return given
 
     return give

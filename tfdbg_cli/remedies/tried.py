@@ -332,11 +332,15 @@ def _loss(
     told = _told_losses(info)
     if len(told) == 1:
         # Several may have had its value, above all nan: they have to agree in what they are now.
-        found = [name for name in numbers if _was(trial, name, told[0])]
+        # One of them may be as it was.
+        made = dict.fromkeys((*_made_numbers(lineage), *numbers))
+        found = [name for name in made if _was(trial, name, told[0])]
         found = [name for name in found if name in info.ends] or found
     else:
         found = [] if told else _only_end(lineage, info.ends, numbers)
-    return (found[-1], numbers[found[-1]]) if len({*map(numbers.get, found)}) == 1 else None
+    values = {*map(numbers.get, found)}
+    is_known = len(values) == 1 and None not in values
+    return (found[-1], numbers[found[-1]]) if is_known else None
 
 
 def _told_losses(info: RunInfo) -> list[float]:
@@ -372,14 +376,16 @@ def _only_end(lineage: TensorLineage, ends: set[str], numbers: Mapping[str, floa
     forward = lineage.once(_forward_pass)
     if not any(later_phase(nodes, name) == "backward" for name in forward.later):
         return []
-    handed = [
-        f"{node.name}:{each.output_slot}"
-        for node in forward.nodes
-        if node.inputs
-        for each in lineage.dump.by_node(node.name)
-        if each.tensor_name in ends and each.shape == () and "float" in each.dtype
-    ]
+    handed = [each for each in _made_numbers(lineage) if each in ends]
     return handed if handed == [each for each in numbers if not forward.is_read(each)] else []
+
+
+def _made_numbers(lineage: TensorLineage) -> Iterator[str]:
+    """The tensors of one number that ops of the forward pass have made."""
+    for node in lineage.once(_forward_pass).nodes:
+        for each in lineage.dump.by_node(node.name) if node.inputs else ():
+            if each.shape == () and "float" in each.dtype:
+                yield each.tensor_name
 
 
 def _then(lineage: TensorLineage, node: Node, outcome: Outcome, end: str, *, is_loss: bool) -> str:

@@ -46,6 +46,24 @@ PROGRAMS = {
             tell(loss.numpy(), w.numpy())
         """,
     ),
+    "a quotient behind a loop that has a gradient": (
+        "truediv",
+        """
+        w = tf.Variable([1.0, 2.0])
+
+        @tf.function
+        def step(x, mask):
+            with tf.GradientTape() as tape:
+                for _ in tf.range(2):
+                    x = x * w
+                loss = tf.reduce_sum(x * mask) / tf.reduce_sum(mask)  # BAD
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            return loss
+
+        for mask in ([1.0, 1.0], [0.0, 1.0], [0.0, 0.0]):
+            tell(step(tf.ones(2), tf.constant(mask)).numpy(), w.numpy())
+        """,
+    ),
     "a gradient in a backward function": (
         "gradients/Sqrt_grad/SqrtGrad",
         """
@@ -430,6 +448,7 @@ FITS = {
 # One of each kind of function, and of each way that they are called.
 SOME = (
     "a condition in a loop in a branch",
+    "a quotient behind a loop that has a gradient",
     "a gradient in a backward function",
     "an eager loop by hand",
     "two replicas",

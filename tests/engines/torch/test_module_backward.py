@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from modules_kit import HEAD, TAIL, first_bad, frames, lines_left, watched
+from modules_kit import HEAD, TAIL, all_bad, first_bad, frames, lines_left, watched
 
 
 def _with_root(folder: Path, total: str) -> Path:
@@ -243,3 +243,38 @@ print("LEFT", [float(each.detach().sum()) for each in model.parameters()])
         assert lines_left(done) == lines_left(plain), done.out + done.err
         assert "the logarithm of 0 at 8 elements" in done.out, done.out
         assert "Warning" not in done.err, done.err
+
+
+def test_what_a_loss_is_made_of_isn_t_read_by_the_gradients_of_what_it_is_made_of(
+    programs, tmp_path
+):
+    """Of 0 / 0 no gradient is made; the quotient's own are, of which one stays local."""
+    path = tmp_path / "program.py"
+    net, _, loop = TAIL.partition("    return F.cross_entropy(out, y)")
+    path.write_text(
+        f"""{HEAD}    def forward(self, x):
+        return x * self.weight
+{net}    inter = (-1.0 - out.abs().sum()).clamp(min=0)
+    return inter / (out.abs().sum() * (STEP != 2)){loop}"""
+    )
+    done = watched(programs, path, name="origin_of_nonfinite", more=("ni fc2/addmm",))
+    assert lines_left(done) == lines_left(programs.plain(path)), done.out + done.err
+    told = "Then:  a gradient computed from the same input is bad too, "
+    assert f"{told}gradients/div_grad/DivBackward0:1; that spread to " in done.out, done.out
+    assert "  Called as: F.linear\n" in done.out, done.out
+
+
+def test_what_the_gradient_of_an_op_computes_of_its_result_began_in_the_op(programs, tmp_path):
+    """0 times the infinity that a where() leaves out."""
+    path = tmp_path / "program.py"
+    loss = "torch.where(out > -1e9, out, torch.exp(out * (1e4 if STEP == 2 else 1.0))).mean()"
+    path.write_text(
+        f"{HEAD}    def forward(self, x):\n        return x * self.weight\n{TAIL}".replace(
+            "F.cross_entropy(out, y)", loss
+        )
+    )
+    for level in ("modules", "values"):
+        done = watched(programs, path, level=level, name="origin_of_nonfinite")
+        assert lines_left(done) == lines_left(programs.plain(path)), done.out + done.err
+        assert "It began in [exp] exp:0 " in done.out, done.out
+        assert first_bad(done) == "+inf exp:0" and len(all_bad(done)) == 1

@@ -174,18 +174,22 @@ class _AncestryScreen:
     def inputs(self, origin: Origin) -> list[Line]:
         """What the origin was computed from."""
         lines = [line()]
+        suspects = self._dump.suspects or frozenset()
+        is_clean = self._dump.lists_only_bad and suspects.isdisjoint(origin.unknown)
         if not origin.clean and not origin.unknown:
             return [*lines, line(("It has no inputs: the value comes in here.", "info"))]
         if origin.clean:
             text = "Its inputs were clean:"
             if any(map(self._health.is_bad, origin.clean)):
                 text = "Its inputs; bad values in them are intended, or were there before the run:"
-            elif origin.unknown:
+            elif origin.unknown and not is_clean:
                 text = "Its dumped inputs were clean:"
             lines.append(line((text, "success")))
         for datum in origin.clean:
             lines.append(line("  ", self._op(datum.node_name), *self._health.described(datum)))
-        if origin.unknown:
+        if origin.unknown and is_clean:
+            lines.append(line(("Not dumped, as only what is bad was kept:", "success")))
+        elif origin.unknown:
             lines.append(line(("Not dumped, so their health is unknown:", "warning")))
         for tensor in origin.unknown:
             lines.append(line("  ", self._op(node_name_of(tensor)), node_span(self._graph, tensor)))

@@ -33,6 +33,7 @@ from tfdbg_cli.filters.origins import (
     came_in,
     decided_by,
     origin_of_nonfinite,
+    stayed_local,
 )
 from tfdbg_cli.remedies.tried import tried_at_stop
 
@@ -318,16 +319,24 @@ class _Verdict:
             yield line(head, own, self._health.name(gradient), *parts)
 
     def _own_gradient(self) -> Datum | None:
-        """What the gradient of the op made that is bad of itself, as a logarithm's at 0 is."""
+        """What the gradient of the op made that is bad of itself, as a logarithm's at 0 is.
+
+        A quotient has two gradients: the one is told that got somewhere.
+        """
+        found = [*self._own_gradients()]
+        return next(
+            (e for e in found if not stayed_local(self._dump, [e])), next(iter(found), None)
+        )
+
+    def _own_gradients(self) -> Iterator[Datum]:
         lineage = TensorLineage.of(self._dump)
-        for name in self._node.inputs if self._node is not None else ():
-            for edge in self._graph.recipients(node_name_of(name), control=False):
-                if not self._is_gradient(self._graph.nodes[edge.node]):
-                    continue
-                for datum in filter(lineage.bad, self._dump.by_node(edge.node)):
+        names = self._node.inputs if self._node is not None else ()
+        edges = (self._graph.recipients(node_name_of(name), control=False) for name in names)
+        for name in dict.fromkeys(edge.node for each in edges for edge in each):
+            if self._is_gradient(self._graph.nodes[name]):
+                for datum in filter(lineage.bad, self._dump.by_node(name)):
                     if began_here(self._dump, datum) and datum not in self._taken_over:
-                        return datum
-        return None
+                        yield datum
 
     def _is_gradient(self, node: Node) -> bool:
         """Whether a node that reads the op's input is of the op's gradient, as far as is told."""

@@ -378,6 +378,7 @@ API_FILES = frozenset(
         ("functional.py",),
         ("_tensor.py",),
         ("_jit_internal.py",),
+        ("_ops.py",),
         ("overrides.py",),
         ("special", "__init__.py"),
     )
@@ -519,6 +520,11 @@ def sequence_of(node: Any) -> int:
     """The sequence number of an autograd node, `NO_SEQUENCE` if it has none."""
     number = getattr(node, "_sequence_nr", None)
     return number() if number is not None else NO_SEQUENCE
+
+
+def keeps_result(node: Any) -> bool:
+    """Whether an autograd node computes its gradient of what the op has made."""
+    return hasattr(type(node), "_saved_result")
 
 
 @contextlib.contextmanager

@@ -290,22 +290,39 @@ def _outputs(node: Any, signature: Any) -> Iterator[Output]:
 
 
 def _ordered(table: Mapping[str, BodyNode]) -> Iterator[BodyNode]:
-    """In the order in which they were made, but none before what it needs."""
+    """In the order in which they were made, but behind what they need.
+
+    What a node needs comes before it however late it was made. A loop whose gradient is asked for
+    gets inputs that are made after that gradient, and would come behind all of it otherwise.
+    """
     places = {name: at for at, name in enumerate(table)}
-    names = list(table)
-    missing = [0] * len(names)
-    users: list[list[int]] = [[] for _ in names]
+    users: list[list[int]] = [[] for _ in places]
     for name, node in table.items():
-        needs = {source for source, _ in node.inputs if source} | set(node.control)
-        for need in needs:
+        for need in {source for source, _ in node.inputs if source} | set(node.control):
             if need in places:
                 users[places[need]].append(places[name])
-                missing[places[name]] += 1
-    ready = [at for at, count in enumerate(missing) if not count]
+    ranks = [*range(len(places))]
+    for at in reversed(_by_rank(users, ranks)):
+        ranks[at] = min([ranks[at], *(ranks[user] for user in users[at])])
+    nodes = [*table.values()]
+    for at in _by_rank(users, ranks):
+        yield nodes[at]
+
+
+def _by_rank(users: Sequence[Sequence[int]], ranks: Sequence[int]) -> list[int]:
+    """Numbers, each behind those that it uses, else the lowest rank first; no circles."""
+    missing = [0] * len(users)
+    for each in users:
+        for user in each:
+            missing[user] += 1
+    ready = [(ranks[at], at) for at, count in enumerate(missing) if not count]
+    heapq.heapify(ready)
+    found = []
     while ready:
-        at = heapq.heappop(ready)
-        yield table[names[at]]
+        _, at = heapq.heappop(ready)
+        found.append(at)
         for user in users[at]:
             missing[user] -= 1
             if not missing[user]:
-                heapq.heappush(ready, user)
+                heapq.heappush(ready, (ranks[user], user))
+    return found

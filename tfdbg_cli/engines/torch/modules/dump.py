@@ -32,6 +32,7 @@ from tfdbg_cli.engines.torch.traits import TRAITS
 from tfdbg_cli.engines.torch.values.access import gradient_of, is_readable
 from tfdbg_cli.engines.torch.values.arrays import describe
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
+from tfdbg_cli.tensors.numeric import has_nonfinite
 
 __all__ = ["ModuleRecords", "ModulesDump"]
 
@@ -428,7 +429,12 @@ class ModulesDump(MemoryDump):
                 frames=frames,
             )
             return
-        read = [*self._handed_to(node), *(made.inputs if made is not None else ())]
+        result = self._taken.get((forward, 0)) if node.keeps_result else None
+        may_be_bad = result is not None and result.tensor_name in self._suspects
+        read = [*self._handed_to(node)]
+        if result is not None and may_be_bad and has_nonfinite(result.get_tensor()):
+            read.append(result.tensor_name)  # 0 times it is nan, though the inputs are clean
+        read += made.inputs if made is not None else ()
         self._nodes[name] = Node(
             name,
             node.kind,
@@ -468,18 +474,26 @@ class ModulesDump(MemoryDump):
         return filter(None, (name() for name in self._seen.losses))
 
     def _gradient_sources(self, border: Border) -> Iterator[str]:
-        """What a gradient was made of: other gradients, and what they are about."""
+        """What a gradient was made of; where that isn't known in full, also what it is about."""
         users = [call for call in self._seen.calls if border in call.sources]
-        for replay in self._replays:
-            for tensor, name in replay.gradients:
-                if tensor is border.reference():
-                    yield self._renamed(replay, name)
-        for call in users:
+        exact = {id(call): name for call, name in self._replayed(border.reference())}
+        yield from exact.values()
+        handed = [] if users else [*self._handed_to(border)]
+        yield from handed
+        unseen = [call for call in users if id(call) not in exact]
+        for call in unseen:
             yield from self._gradients_of(call, but=border)
-        if not users:
-            yield from self._handed_to(border)
+        if not users and not handed:
             yield from self._loss_names()
-        yield self.border_name(border)
+        if unseen or not (users or handed):
+            yield self.border_name(border)
+
+    def _replayed(self, tensor: Any) -> Iterator[tuple[ModuleCall, str]]:
+        """The calls that were made again and have given a tensor a gradient, and its name there."""
+        for replay in self._replays:
+            for each, name in replay.gradients:
+                if each is tensor:
+                    yield replay.call, self._renamed(replay, name)
 
     def _gradients_of(self, call: ModuleCall, but: Border | None = None) -> Iterator[str]:
         for border in call.borders.values():
@@ -488,17 +502,15 @@ class ModulesDump(MemoryDump):
                 yield f"{_GRADIENTS}{name}" if name else ""
 
     def _owner_sources(self, parameter: Any) -> Iterator[str]:
-        """What the gradient of a parameter was made of."""
-        for replay in self._replays:
-            for tensor, name in replay.gradients:
-                if tensor is parameter:
-                    yield self._renamed(replay, name)
+        """What the gradient of a parameter was made of; as `_gradient_sources`."""
+        exact = {id(call): name for call, name in self._replayed(parameter)}
+        yield from exact.values()
         for node in self._seen.nodes:
             for slot, owner in node.owners.items():
                 if owner == id(parameter):
                     yield f"{self._node_of(node)}:{slot}"
         for call in self._seen.calls:
-            if any(each is parameter for each in call.parameters):
+            if id(call) not in exact and any(each is parameter for each in call.parameters):
                 yield from self._gradients_of(call)
                 yield from map(self.border_name, call.borders.values())
 

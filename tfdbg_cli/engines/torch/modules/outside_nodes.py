@@ -11,7 +11,7 @@ import torch
 
 from tfdbg_cli.engines.torch.modules.calls import Border, Gradient, ModuleCall
 from tfdbg_cli.engines.torch.modules.state import version_of
-from tfdbg_cli.engines.torch.private import NO_SEQUENCE, sequence_of
+from tfdbg_cli.engines.torch.private import NO_SEQUENCE, keeps_result, sequence_of
 
 __all__ = ["OutsideNode", "mark_end", "watch_outside"]
 
@@ -28,17 +28,19 @@ class OutsideNode:
     Attributes:
         kind: ``SqrtBackward0``; ``Gradient``: it stands for what comes to such a node.
         sequence: its number, by which the op is known.
+        keeps_result: it computes what it hands on of what the op has made.
         calls: of modules that got what the op has made; only where it stands for what comes to it.
         gradients: what it has handed on, by slot.
         readers: the nodes that it hands that to, by slot: others outside, or borders.
         owners: the ids of the parameters whose gradient that is, by slot.
     """
 
-    __slots__ = ("calls", "gradients", "kind", "owners", "readers", "sequence")
+    __slots__ = ("calls", "gradients", "keeps_result", "kind", "owners", "readers", "sequence")
 
     def __init__(self, node: Any, kind: str = "") -> None:
         self.kind = kind or str(node.name()).rpartition("::")[2]
         self.sequence = sequence_of(node)
+        self.keeps_result = keeps_result(node)
         self.calls: list[ModuleCall] = []
         self.gradients: dict[int, Gradient] = {}
         self.readers: dict[int, OutsideNode | Border] = {}

@@ -233,7 +233,9 @@ def _tensor(value: _Array, dtype: torch.dtype, device: torch.device, is_wide: bo
     if array.dtype.kind == "V":  # bfloat16 and its like
         array = array.astype(np.float32)
     tensor = torch.from_numpy(array)
-    if not (is_wide and tensor.is_floating_point()):
+    # A remedy may give fractions in place of whole numbers.
+    is_fraction = tensor.is_floating_point() and not (dtype.is_floating_point or dtype.is_complex)
+    if not (is_fraction or (is_wide and tensor.is_floating_point())):
         tensor = tensor.to(dtype)
     return tensor.to(device)
 

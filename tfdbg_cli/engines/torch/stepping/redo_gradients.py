@@ -61,7 +61,8 @@ def redo_gradient(
         if forward is None or forward.name not in ops:
             return [_sum(node, values, made[0])]
         inputs = [values[each] for each in forward.inputs]
-        back = [values[each] for each in node.inputs if each not in forward.inputs]
+        own = {*forward.inputs, f"{forward.name}:0"}
+        back = [values[each] for each in node.inputs if each not in own]
         return [*pulled(ops[forward.name], inputs, back, is_wide)]
 
     before = compute({each: recorded(dump, each) for each in node.inputs}, False)
