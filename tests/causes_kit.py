@@ -34,7 +34,9 @@ class Told:
     ) -> None:
         self._programs, self._engine, self._before = programs, engine, before
         self._program = program
-        self._parts = self._debugged("run -f has_inf_or_nan", "fix --json", "why --json")
+        self._parts = self._debugged(
+            "run -f has_inf_or_nan", "fix --json", "why --json", "li --to-first-bad"
+        )
 
     def _debugged(self, *commands: str) -> dict[str, str]:
         """What is printed of each case if each is answered with some commands."""
@@ -60,6 +62,9 @@ class Told:
             assert int(shown[1] if shown else 0) == (finding["line"] or {"line": 0})["line"], out
         given = re.findall(r"^(?:From:  |       )\[[^\]]*\] (\S+)", out, re.MULTILINE)
         assert given == [each["name"] for each in finding["inputs"]], out
+        began = re.search(r"^It began in \[[^\]]*\] (\S+)", out, re.MULTILINE)
+        way = re.search(r"\] (\S+) .*   here it began$", out, re.MULTILINE)
+        assert began is None or (way is not None and way[1] == began[1]), out
 
     def check_silence(self, words: str) -> None:
         """Some words are said of no case."""

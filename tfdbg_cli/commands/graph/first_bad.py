@@ -6,6 +6,7 @@ from typing import Any
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.graph.node_info import find_node
+from tfdbg_cli.commands.graph.verdict import first_origin, own_gradient
 from tfdbg_cli.commands.json_lines import json_document
 from tfdbg_cli.commands.registry import Result
 from tfdbg_cli.commands.shell.parsing import quoted
@@ -28,7 +29,7 @@ from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.graph import Graph, parse_tensor_name
 from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.origins import began_here, origin_of_nonfinite, stayed_local
+from tfdbg_cli.filters.origins import began_here, stayed_local
 
 __all__ = ["first_bad_document", "origins_of"]
 
@@ -39,7 +40,7 @@ def first_bad_document(context: Context, graph: Graph, name: str | None, as_json
     Args:
         context: of its dump the tensors on the way are read, and their inputs.
         graph: the dump's.
-        name: a node or tensor; ``None``: the first tensor of the run that went bad of itself.
+        name: a node or tensor; ``None``: that with which the verdict says that it began.
         as_json: one object an origin, nearest first.
 
     Raises:
@@ -48,11 +49,9 @@ def first_bad_document(context: Context, graph: Graph, name: str | None, as_json
     dump = context.need_dump()
     health = TensorHealth(TensorFacts(dump))
     if name is None:
-        start: Datum | str | None
         # Where something went wrong rather than at a mask of infinities, if there is such a place.
-        found = dump.passing(origin_of_nonfinite)
-        start = next((datum for datum in found if datum.node_name in graph), None)
-        if start is None:
+        start = first_origin(dump)
+        if start is None or start.node_name not in graph:
             start = health.first_bad([d for d in dump.data() if d.node_name in graph])
         why = "No tensor of this run holds a nan or an infinity."
         origins = _origins(dump, graph, health, start)
@@ -204,10 +203,13 @@ class _AncestryScreen:
                 "No origin: the program has written it down (a mask, a constant), or it is memory "
                 "from before the run."
             )
-        elif stayed_local(self._dump, _way(origin)):
-            text = "It stayed local: it makes nothing bad that the run returns or updates."
-        else:
+        elif not stayed_local(self._dump, _way(origin)):
             return []
+        elif (gradient := own_gradient(self._dump, datum)) is not None:
+            text = "A gradient computed from the same input is bad too:"
+            return [line((text, "info")), line("  ", *self._health.described(gradient))]
+        else:
+            text = "It stayed local: it makes nothing bad that the run returns or updates."
         return [line((text, "info"))]
 
     def advice(self, datum: Datum) -> list[Line]:

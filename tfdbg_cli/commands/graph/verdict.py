@@ -37,7 +37,7 @@ from tfdbg_cli.filters.origins import (
 )
 from tfdbg_cli.remedies.tried import tried_at_stop
 
-__all__ = ["as_page", "first_origin", "given_to", "spread_to", "verdict"]
+__all__ = ["as_page", "first_origin", "given_to", "own_gradient", "spread_to", "verdict"]
 
 _AROUND = 2
 _MOST_INPUTS = 6
@@ -134,6 +134,16 @@ def given_to(dump: Dump, begin: Datum) -> list[tuple[str, Datum | None]]:
     names = dict.fromkeys(inputs_of(node, begin)) if node is not None else ()
     found = ((name, lineage.as_given(begin, name)) for name in names)
     return [(name if given is None else given.tensor_name, given) for name, given in found]
+
+
+def own_gradient(dump: Dump, begin: Datum) -> Datum | None:
+    """What the gradient of a tensor's op made that is bad of itself, of the same input.
+
+    Args:
+        dump: of the run.
+        begin: the tensor, which began to be bad.
+    """
+    return _Verdict(dump, begin).own_gradient()
 
 
 def spread_to(dump: Dump, begin: Datum) -> list[tuple[str, str, Datum]]:
@@ -307,7 +317,7 @@ class _Verdict:
         if parts:
             yield line(head, "spread to ", *parts)
             head = Span("       ")
-        gradient = self._own_gradient()
+        gradient = self.own_gradient()
         if gradient is not None:
             onward = _Verdict(self._dump, gradient)
             taken = {*map(id, self._taken_over)}
@@ -318,7 +328,7 @@ class _Verdict:
             parts = [Span("; that spread to "), *parts] if parts else []
             yield line(head, own, self._health.name(gradient), *parts)
 
-    def _own_gradient(self) -> Datum | None:
+    def own_gradient(self) -> Datum | None:
         """What the gradient of the op made that is bad of itself, as a logarithm's at 0 is.
 
         A quotient has two gradients: the one is told that got somewhere.
