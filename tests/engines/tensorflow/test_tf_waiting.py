@@ -38,6 +38,12 @@ def debugged(session, fetches, feed_dict=None):
     return capture
 
 
+def variable_before(capture, name):
+    """What a variable held before a run; it is in memory of its own."""
+    (datum,) = capture.dump.by_tensor(name)[:1]
+    return datum.get_tensor()
+
+
 def first_bad(session, fetches, feed_dict=None):
     """The first bad tensor of an awaited run; empty: it says that there is none."""
     capture = awaited(session, fetches, feed_dict)
@@ -389,3 +395,21 @@ def test_what_is_fed_comes_from_outside_whatever_op_it_is_of(graph, name):
         assert cause.text == f"it came in from outside ({name})"
         assert dump.graph().nodes[name[:-2]].inputs == ()
         assert ENGINE.adapt(session).graph().nodes["made"].inputs == ("x:0",)
+
+
+def test_the_memory_of_variables_that_were_read_is_used_again_if_nobody_has_it():
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        variable = tf1.Variable(tf.zeros([1000]), use_resource=False, name="v")
+        update = tf1.assign_add(variable, tf.ones([1000]))
+        session.run(tf1.global_variables_initializer())
+        kept = [variable_before(debugged(session, update.op), "v:0") for _ in range(3)]
+        # A stop that somebody looks back at keeps its own.
+        assert [set(each) for each in kept] == [{0.0}, {1.0}, {2.0}]
+        places = set()
+        for number in range(3, 8):
+            value = variable_before(debugged(session, update.op), "v:0")
+            places.add(value.ctypes.data)
+            assert set(value) == {float(number)}
+            del value
+        assert places.isdisjoint(each.ctypes.data for each in kept)
+        assert len(places) <= 2

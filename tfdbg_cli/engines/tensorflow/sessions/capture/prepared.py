@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -10,11 +11,15 @@ from typing import Any
 import numpy as np
 from tensorflow.core.protobuf import config_pb2
 
+from tfdbg_cli.common.memory import unnoticed_memory
 from tfdbg_cli.engines.tensorflow.shared import guard
 from tfdbg_cli.engines.tensorflow.shared.private import prepared_call
 from tfdbg_cli.engines.tensorflow.shared.values import apart, plain
 
 __all__ = ["Extras", "PreparedFetches"]
+
+# The references to a copy that nobody has: of the list, of a variable, and of `getrefcount`.
+_FREE = 3
 
 
 class PreparedFetches:
@@ -46,6 +51,7 @@ class PreparedFetches:
         self.tensors, self.places = self._joined(extra, fetches)
         self._calls: dict[str, Callable[..., Any] | None] = {}
         self._reading: Callable[..., Any] | None = None
+        self._copies: list[Any] = []
 
     @staticmethod
     def _joined(extra: Sequence[Any], fetches: Sequence[Any]) -> tuple[list[Any], list[int]]:
@@ -104,7 +110,7 @@ class PreparedFetches:
             Exception: one has no value, or the session is closed.
         """
         if all(tensor.op in known for tensor in self._ahead):  # mostly there is none
-            return [np.array(known[tensor.op]) for tensor in self._ahead]
+            return self._copied([known[tensor.op] for tensor in self._ahead])
         if self._reading is None:
             names = [tensor.name for tensor in self._ahead]
             with guard.bypass():
@@ -112,7 +118,27 @@ class PreparedFetches:
                 self._reading = prepared_call(session, options)
         assert self._reading is not None
         # What is given is the memory that updates write to.
-        return [np.array(plain(value)) for value in self._reading(session, ())]
+        return self._copied(self._reading(session, ()))
+
+    def _copied(self, values: Sequence[Any]) -> list[Any]:
+        """Copies of what variables hold, in memory of an earlier run that nobody has any more.
+
+        New memory is given to a process page by page, which may take longer than to copy. Between
+        two runs no more of it is held than nobody notices.
+        """
+        before, self._copies = self._copies, []
+        for at, value in enumerate(map(plain, values)):
+            copy = before[at] if at < len(before) else None
+            is_alike = copy is not None and (copy.shape, copy.dtype) == (value.shape, value.dtype)
+            if copy is not None and is_alike and sys.getrefcount(copy) == _FREE:
+                np.copyto(copy, value)
+            else:
+                copy = np.array(value)
+            self._copies.append(copy)
+        copies = list(self._copies)
+        if sum(each.nbytes for each in copies) > unnoticed_memory():
+            self._copies = []
+        return copies
 
 
 class Extras:
