@@ -320,8 +320,7 @@ _ARGUMENTS = (
 )
 _TO_FIRST_BAD = Argument(
     ("--to-first-bad",),
-    "go back from a bad tensor to where it began; without NODE: from the first bad tensor of "
-    "the run",
+    "go back from a bad tensor to where it began; without NODE: from where the verdict begins",
 )
 _TREE_DETAILS = (
     f"Each node is expanded once; (see line n) says where. Lines deeper than {_DEEPEST} "
