@@ -16,7 +16,7 @@ from tfdbg_cli.commands.builtin import make_registry
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.service import CommandService
 from tfdbg_cli.commands.shell.history import History
-from tfdbg_cli.commands.table import LazyTable, aligned
+from tfdbg_cli.commands.table import LazyTable, ListCommand
 from tfdbg_cli.common.documents import ROLES, LazyDocument, Line, Link, Span
 from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.common.settings import Settings
@@ -137,7 +137,7 @@ def full_screen():
     rows = [*rows_of("redraw", redraw), *rows_of("jump", jump)]
     view.pattern = re.compile("77")
     rows += rows_of("jump, matches marked", jump)
-    frame._handler.do("open_palette")
+    frame._controls.do("open_palette")
     rows += rows_of("redraw, with the list of commands", redraw)
     for what, steps in (
         ("a slice of a search", find_steps(view.document, re.compile("x"), 0, 1)),
@@ -152,13 +152,12 @@ def with_a_pane():
     player = Player()
     player.app.state.service.settings.override("pane", "value")
 
-    def row(number):
+    def cells(number):
         name = Span(f"scope_{number % 97}/op_{number}:0", "link", Link(f"pt op_{number}:0"))
-        return aligned([[Span(f"[{number}]", "dim")], [name], [Span("1 nan", "nan")]], widths)
+        return {"t": [Span(f"[{number}]", "dim")], "name": [name], "health": [Span("1 nan", "nan")]}
 
-    widths = (12, 30, 9)
-    heads = aligned([[Span("t")], [Span("Tensor")], [Span("Health")]], widths)
-    player.app.push(LazyTable(heads, LINES, row), "big")
+    columns = {"t": ("t", 12), "name": ("Tensor", 30), "health": ("Health", 9)}
+    player.app.push(LazyTable(LINES, ListCommand("big"), columns, cells), "big")
     view, pane = player.app.state.view, player.app.state.pane
     numbers = itertools.count()
 
