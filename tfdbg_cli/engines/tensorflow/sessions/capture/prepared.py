@@ -18,8 +18,15 @@ from tfdbg_cli.engines.tensorflow.shared.values import apart, plain
 
 __all__ = ["Extras", "PreparedFetches"]
 
-# The references to a copy that nobody has: of the list, of a variable, and of `getrefcount`.
-_FREE = 3
+
+def _references(arrays: Sequence[Any], at: int) -> int:
+    """How many there are to an array in a list, as this interpreter counts its own here."""
+    array = arrays[at]
+    return sys.getrefcount(array)
+
+
+# To one that nobody else has.
+_FREE = _references([np.empty(0)], 0)
 
 
 class PreparedFetches:
@@ -128,13 +135,12 @@ class PreparedFetches:
         """
         before, self._copies = self._copies, []
         for at, value in enumerate(map(plain, values)):
-            copy = before[at] if at < len(before) else None
-            is_alike = copy is not None and (copy.shape, copy.dtype) == (value.shape, value.dtype)
-            if copy is not None and is_alike and sys.getrefcount(copy) == _FREE:
-                np.copyto(copy, value)
+            is_free = at < len(before) and _references(before, at) == _FREE
+            if is_free and (before[at].shape, before[at].dtype) == (value.shape, value.dtype):
+                np.copyto(before[at], value)
+                self._copies.append(before[at])
             else:
-                copy = np.array(value)
-            self._copies.append(copy)
+                self._copies.append(np.array(value))
         copies = list(self._copies)
         if sum(each.nbytes for each in copies) > unnoticed_memory():
             self._copies = []
