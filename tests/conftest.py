@@ -40,6 +40,14 @@ def _own_garbage():
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _own_traces():
+    yield
+    # Of a trace that goes on, the tests of another file would see the patches.
+    intervening = sys.modules.get("tfdbg_cli.sessions.wrappers.intervening")
+    assert not intervening or not intervening._patches, "a trace was not removed: t.remove()"
+
+
 @pytest.fixture(autouse=True)
 def _own_messages(monkeypatch):
     # A debugger of an earlier test may be alive, and its stderr was another one.

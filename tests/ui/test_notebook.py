@@ -133,6 +133,7 @@ def test_a_session_that_is_traced_stays_debugged(shell: Shell) -> None:
     shell.run("%tfdbg run")
     assert "run-end: run #1" in shell.run("made = session.run(y, {x: [1, 1]})")
     assert shell.run("print(made.tolist())") == "[5.0, 5.0]\n"
+    shell.run("t.remove()")
 
 
 def test_loading_it_again_begins_anew(shell: Shell) -> None:
