@@ -677,8 +677,7 @@ def test_what_was_made_of_a_tensor_that_nobody_can_read_may_not_have_begun_there
     assert ("It began in [RealDiv] truediv:0" in done.out) != unread, done.out
 
 
-# What a step returns, and its bad loss in that. Where the framework doesn't tell how results are
-# nested (TensorFlow 2.12), only a single one has a name.
+# What a step returns, and its bad loss in that.
 _RETURNED = {
     "loss": "result",
     "(z, loss)": "result[1]",
@@ -687,6 +686,7 @@ _RETURNED = {
 }
 
 
+@pytest.mark.skipif(IS_2_12, reason="TensorFlow 2.12 doesn't tell how results are nested")
 @pytest.mark.parametrize("value", _RETURNED)
 def test_a_loss_that_a_function_returns_is_told_by_where_it_is(both, value):
     path = both.write(
@@ -704,8 +704,6 @@ def train_step(x):
 train_step(tf.zeros((3, 2)))
 """
     )
-    if IS_2_12 and value != "loss":
-        pytest.skip("TensorFlow 2.12 doesn't tell")
     name = _RETURNED[value]
     out = both.debugged(path, "run -f", "run_info", f"pt {name}").out
     assert f"\nThen:  spread to {name} = Mean:0\n" in out
