@@ -493,6 +493,16 @@ CASES = (
         jax="jnp.linalg.slogdet(w[:, :2] * 0 + 1)[1]",
     ),
     Case(
+        "logarithm of a negative determinant",
+        "the logarithm of a negative determinant$",
+        torch="torch.logdet(x[:, :2])",
+    ),
+    Case(
+        "logarithm of a negative determinant of several",
+        r"the logarithm of a negative determinant at \[1\]$",
+        torch="torch.logdet(torch.stack([torch.eye(2), x[:, :2]])).sum()",
+    ),
+    Case(
         "gradient of the logarithm of a determinant",
         "the gradient of the logarithm of the determinant of a singular matrix$",
         jax="jax.grad(lambda w: jnp.linalg.slogdet(w[:, :2] * 0 + 1)[1])(w)",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from command_kit import Shell, debug_run, link_of, tf
 
-from tfdbg_cli.common.node_words import FORWARD_FRAMES
+from tfdbg_cli.common.node_words import FORWARD_FRAMES, FORWARD_NODE, OWN_BACKWARD, PHASE
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
@@ -328,12 +328,22 @@ def test_a_long_way_through_tensors_that_were_not_dumped_costs_what_is_on_it():
 
 @pytest.mark.parametrize(
     ("attributes", "words"),
-    [({}, "Made at "), ({FORWARD_FRAMES: "1"}, "Its forward op was made at ")],
+    [
+        ({}, "Made at"),
+        ({PHASE: "forward"}, "Called at"),
+        ({PHASE: "backward"}, "Called at"),
+        ({PHASE: "backward", FORWARD_FRAMES: "1"}, "Forward op called at"),
+        ({PHASE: "backward", FORWARD_NODE: "log"}, "Forward op called at"),
+        ({PHASE: "backward", FORWARD_NODE: "log", OWN_BACKWARD: "true"}, "Called at"),
+    ],
 )
 def test_whose_line_it_is(attributes, words):
     frames = [Frame(__file__, 7, "f")]
     graph = Graph([Node("div", "div", attributes=attributes, frames=frames)])
     dump = MemoryDump(graph)
     dump.add_datum(Datum("div", 0, lambda: NAN, timestamp=1, dtype="float32", shape=(), nbytes=4))
-    lines = Shell(dump).lines("li --to-first-bad div")
-    assert [text for text in lines if text.startswith(words)], lines
+    shell = Shell(dump)
+    lines = shell.lines("li --to-first-bad div")
+    assert [text for text in lines if text.startswith(f"{words} ")], lines
+    lines = shell.lines("ni -t div")
+    assert [text for text in lines if text.startswith(f"  {words}: ")], lines

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.node_words import ARGUMENT, WRITES
 from tfdbg_cli.dumps.graph import Node, node_name_of
-from tfdbg_cli.filters.cause_patterns import number_of
+from tfdbg_cli.filters.cause_patterns import is_of_negative_determinant, number_of
 from tfdbg_cli.filters.cause_rules import CLOSE, MOST_OF_MATRIX, places_of
 from tfdbg_cli.filters.lineage import TensorLineage, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
@@ -202,6 +202,24 @@ def _singular(name: str, whole: bool) -> Callable[[WholeOp], _Reason | None]:
     return find
 
 
+def _negative_determinant(op: WholeOp) -> _Reason | None:
+    """Of ``logdet``, or of its choice between nan and a logarithm, which isn't nan itself."""
+    graph, bad, x = op.lineage.graph, np.isnan(op.made), _matrices(op)
+    if op.node.op_type == "logdet":
+        if x is None or x.shape[:-2] != bad.shape:
+            return None
+        is_known = bool((np.linalg.slogdet(x[bad])[0] < 0).all())
+    else:
+        is_known = graph is not None and is_of_negative_determinant(graph.nodes, op.node)
+    if not is_known or not bad.any():
+        return None
+    return "determinant", f"the logarithm of a negative determinant{places_of(bad)}"
+
+
+def _determinant(op: WholeOp) -> _Reason | None:
+    return _LOG_OF_DETERMINANT(op) or _negative_determinant(op)
+
+
 def _triangular(op: WholeOp) -> _Reason | None:
     """Of a system of equations, or of the parts that LU has made of its matrix."""
     x = _matrices(op)
@@ -244,6 +262,7 @@ def _whole_step(op: WholeOp) -> _Reason | None:
     return "eps", f"0 / 0{places_of(bad)}: the gradient is 0 there, and eps is 0"
 
 
+_LOG_OF_DETERMINANT = _singular("logarithm of the determinant", whole=False)
 _LENGTHS = ("input_lengths", "target_lengths")
 _STEP_NUMBERS = ("lr", "eps", "weight_decay")
 _OPS: Mapping[str, Callable[[WholeOp], _Reason | None]] = {
@@ -276,9 +295,11 @@ _OPS: Mapping[str, Callable[[WholeOp], _Reason | None]] = {
     "BinaryCrossEntropyBackward0": _saturated,
     **dict.fromkeys(("cholesky", "Cholesky"), _cholesky),
     **dict.fromkeys(
-        ("_linalg_slogdet", "linalg_slogdet", "logdet", "LogMatrixDeterminant", "slogdet"),
-        _singular("logarithm of the determinant", whole=False),
+        ("_linalg_slogdet", "linalg_slogdet", "LogMatrixDeterminant", "slogdet"),
+        _LOG_OF_DETERMINANT,
     ),
+    "logdet": _determinant,
+    "where": _negative_determinant,
     "linalg_inv_ex": _singular("inverse", whole=True),
     **dict.fromkeys(
         ("_linalg_solve_ex", "linalg_solve_ex"),

@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
-from tfdbg_cli.common.node_words import ARGUMENT, BACKWARD, FORWARD_NODE, GRADIENTS, PHASE
+from tfdbg_cli.common.node_words import (
+    ARGUMENT,
+    BACKWARD,
+    FORWARD_FRAMES,
+    FORWARD_NODE,
+    GRADIENTS,
+    OWN_BACKWARD,
+    PHASE,
+)
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.cause_patterns import constant
@@ -17,6 +25,7 @@ from tfdbg_cli.filters.lineage import TensorLineage
 __all__ = [
     "WrittenReason",
     "forward_node",
+    "has_forward_frames",
     "is_decomposition",
     "of_gradient",
     "place_of",
@@ -167,6 +176,18 @@ def forward_node(graph: Graph, node: Node) -> Node | None:
     makers = (graph.nodes.get(node_name_of(each)) for each in node.inputs)
     wanted = node.op_type.removesuffix(_GRAD)
     return next((each for each in makers if each is not None and each.op_type == wanted), None)
+
+
+def has_forward_frames(node: Node) -> bool:
+    """Whether the frames of a gradient's node are those of its forward op, not its own.
+
+    Args:
+        node: of a graph.
+    """
+    if FORWARD_FRAMES in node.attributes:
+        return True
+    own = OWN_BACKWARD in node.attributes or "/hook/" in node.name
+    return FORWARD_NODE in node.attributes and not own
 
 
 def place_of(node: Node) -> tuple[str, int] | None:

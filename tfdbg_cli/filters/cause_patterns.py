@@ -22,7 +22,14 @@ from tfdbg_cli.dumps.sources import is_library_path, own_frame
 from tfdbg_cli.filters.cause_rules import places_of
 from tfdbg_cli.filters.lineage import TensorLineage, floats
 
-__all__ = ["Makers", "constant", "later_phase", "matrix_of", "number_of"]
+__all__ = [
+    "Makers",
+    "constant",
+    "is_of_negative_determinant",
+    "later_phase",
+    "matrix_of",
+    "number_of",
+]
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?inf|nan", re.IGNORECASE)
 # Numbers below half of the smallest one of a dtype are 0 in it.
@@ -316,6 +323,26 @@ def _is_of_determinant(node: Node) -> bool:
         and is_library_path(each.file)
         for each in node.frames or ()
     )
+
+
+def is_of_negative_determinant(nodes: Mapping[str, Node], node: Node) -> bool:
+    """Whether the nan of an op stand for the logarithms of negative determinants.
+
+    PyTorch's ``logdet`` is ``where(sign == -1, nan, logarithm)`` of what ``slogdet`` has made.
+
+    Args:
+        nodes: of the graph.
+        node: the op.
+    """
+    if node.op_type != "where" or not node.inputs:
+        return False
+    condition = nodes.get(node_name_of(node.inputs[0]))
+    if condition is None or condition.op_type != "eq" or constant(condition, 1) != -1:
+        return False
+    sign, _ = parse_tensor_name(condition.inputs[0])
+    maker = nodes.get(sign)
+    is_sign = maker is not None and maker.op_type == "_linalg_slogdet"
+    return is_sign and condition.inputs[0] == f"{sign}:0" and f"{sign}:1" in node.inputs
 
 
 def later_phase(nodes: Mapping[str, Node], name: str) -> str:

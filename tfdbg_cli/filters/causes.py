@@ -91,6 +91,7 @@ ADVICE = {
     "before": "config set level ops: the next run then has the ops before it.",
     "number": "Find where the number comes from: the op combines it with every element.",
     "matrix": "Add a small multiple of the identity, x + 1e-6 * eye(n), or leave such ones out.",
+    "determinant": "Use slogdet(x)[1], of the absolute value, or a positive definite matrix.",
     "variance": "Find what has written the variance: no batch has one below 0.",
     "ctc": "Leave such examples out, or use CTCLoss(zero_infinity=True).",
     "memory": "Fill the memory where it is made (zeros), or leave out elements never written.",

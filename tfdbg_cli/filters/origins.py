@@ -15,6 +15,7 @@ from tfdbg_cli.common.node_words import ARGUMENT, MADE_INSIDE, MEANT, output_sha
 from tfdbg_cli.dumps.dump import Datum, Dump, only_nonfinite
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.filters.absorbed import Absorption, Absorptions, compared_on_the_way
+from tfdbg_cli.filters.cause_patterns import is_of_negative_determinant
 from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, array_of, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.filters.outcome import Outcome
@@ -257,7 +258,10 @@ class _Kinds:
         op_type = node.op_type if node is not None else ""
         roles = self._lineage.roles
         if op_type in roles.placing:
-            return _Kind.MEANT
+            # PyTorch's logdet writes a nan down, not the program.
+            nodes = self._lineage.graph.nodes if self._lineage.graph is not None else {}
+            is_failure = bad.nan and node and is_of_negative_determinant(nodes, node)
+            return _Kind.ORIGIN if is_failure else _Kind.MEANT
         if node is not None and MEANT in node.attributes and not (bad.nan or bad.pos_inf):
             return _Kind.MEANT
         if roles.unwritten.fullmatch(op_type):

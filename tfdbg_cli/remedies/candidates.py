@@ -254,6 +254,21 @@ def _matrix(situation: Situation) -> Iterator[Candidate]:
     yield Candidate(f"{number_text(share)} times the identity added to the matrix", change)
 
 
+def _determinant(situation: Situation) -> Iterator[Candidate]:
+    def positive(x: Array) -> Array:
+        """Matrices with the same determinants, but for their signs."""
+        x = x.copy()
+        x[..., 0, :] *= np.linalg.slogdet(x.astype(np.float64))[0][..., None].astype(x.dtype)
+        return x
+
+    is_whole = situation.node.op_type != "where"  # which is to choose no nan
+    change = changed_input(0, positive if is_whole else np.zeros_like)
+    yield Candidate(
+        "slogdet(x)[1], of the absolute value of the determinant",
+        Change(situation.node.name, change),
+    )
+
+
 def _division(situation: Situation) -> Iterator[Candidate]:
     if situation.meaning in ("div", "mod") and len(situation.node.inputs) == 2:
         yield _plus(1, small_number(situation), situation)
@@ -512,4 +527,5 @@ CANDIDATES: Mapping[str, tuple[_Make, ...]] = {
     "one": (_one,),
     "domain": (_domain,),
     "matrix": (_matrix,),
+    "determinant": (_determinant,),
 }

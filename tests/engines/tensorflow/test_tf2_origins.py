@@ -675,3 +675,52 @@ def test_what_was_made_of_a_tensor_that_nobody_can_read_may_not_have_begun_there
     unread = "its value isn't there" in done.out
     assert ("First seen in" in done.out) == unread, done.out
     assert ("It began in [RealDiv] truediv:0" in done.out) != unread, done.out
+
+
+# What a step returns, and its bad loss in that.
+_RETURNED = {
+    "loss": "result",
+    "(z, loss)": "result[1]",
+    "{'z': (z, None), 'loss': loss}": "result['loss']",
+    "tf.nest.map_structure(tf.identity, {'loss': loss})": "result['loss']",
+}
+
+
+@pytest.mark.skipif(IS_2_12, reason="TensorFlow 2.12 doesn't tell how results are nested")
+@pytest.mark.parametrize("value", _RETURNED)
+def test_a_loss_that_a_function_returns_is_told_by_where_it_is(both, value):
+    path = both.write(
+        f"""
+weights = tf.Variable([[1.0], [2.0]])
+
+@tf.function
+def train_step(x):
+    with tf.GradientTape() as tape:
+        z = tf.matmul(x, weights)
+        loss = tf.reduce_mean(tf.math.log(z))
+    weights.assign_sub(tape.gradient(loss, weights))
+    return {value}
+
+train_step(tf.zeros((3, 2)))
+"""
+    )
+    name = _RETURNED[value]
+    out = both.debugged(path, "run -f", "run_info", f"pt {name}").out
+    assert f"\nThen:  spread to {name} = Mean:0\n" in out
+    assert f"\n  {name} = Mean:0\n" in out
+    assert "\narray(-inf, dtype=float32)" in out
+
+
+@pytest.mark.parametrize("option", ["jit_compile=False", "jit_compile=True"])
+def test_a_loss_of_keras_is_told_by_its_name_in_the_logs(both, option):
+    needs_keras_3("keras")
+    path = both.write(
+        f"""
+import keras
+model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1, use_bias=False)])
+model.compile("sgd", lambda y, p: tf.reduce_mean(tf.math.log(0 * p)), {option})
+model.fit(np.zeros((4, 2), "float32"), np.ones((4, 1), "float32"), verbose=0)
+"""
+    )
+    out = both.debugged(path, "run -f").out
+    assert re.search(r"^Then:  spread to result\['loss'\] = \S+:0$", out, re.MULTILINE), out

@@ -6,6 +6,7 @@ from typing import Any
 
 from tfdbg_cli.commands.context import Context
 from tfdbg_cli.commands.graph.node_info import find_node
+from tfdbg_cli.commands.graph.node_origin import stack_label
 from tfdbg_cli.commands.graph.verdict import first_origin, own_gradient
 from tfdbg_cli.commands.json_lines import json_document
 from tfdbg_cli.commands.registry import Result
@@ -23,7 +24,6 @@ from tfdbg_cli.common.documents import (
     TextDocument,
     line,
 )
-from tfdbg_cli.common.node_words import FORWARD_FRAMES
 from tfdbg_cli.dumps.ancestry import Ancestry, AncestryStep, Origin
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.elements import node_name_of
@@ -220,9 +220,7 @@ class _AncestryScreen:
         if node is not None and frame is not None:
             sources = self._dump.sources()
             place = source_span(sources, frame.file, frame.line)
-            is_forward = FORWARD_FRAMES in node.attributes
-            what = "Its forward op was made at " if is_forward else "Made at "
-            lines.append(line(what, place, f": {sources.text(frame)}"))
+            lines.append(line(f"{stack_label(node)} ", place, f": {sources.text(frame)}"))
         lines.append(
             line(
                 "Next: ",

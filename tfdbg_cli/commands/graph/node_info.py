@@ -136,7 +136,7 @@ def _frame_lines(depth: int, frame: Frame, sources: Sources) -> list[Line]:
     ]
 
 
-def _own_line(dump: Dump, graph: Graph, node: Node) -> list[Line]:
+def _own_line(dump: Dump, node: Node) -> list[Line]:
     """The innermost line of the user's own, for the head of the screen."""
     frames = reversed(node.frames or ())
     frame = next((frame for frame in frames if not is_library_path(frame.file)), None)
@@ -146,7 +146,7 @@ def _own_line(dump: Dump, graph: Graph, node: Node) -> list[Line]:
     text = sources.text(frame)
     place = f"{PurePath(frame.file).name}:{frame.line}"
     where = source_span(sources, frame.file, frame.line, place, "bold")
-    made = line(f"  {stack_label(graph, node)}: ", where, f" in {frame.function}")
+    made = line(f"  {stack_label(node)}: ", where, f" in {frame.function}")
     return [made, line("    ", (text.strip(), "source"))] if text else [made]
 
 
@@ -250,7 +250,7 @@ def _node_info(context: Context, arguments: argparse.Namespace) -> Result:
         line(),
         line("  Op: ", (node.op_type, "op_type")),
         *_device(dump, node),
-        *(_own_line(dump, graph, node) if arguments.traceback else ()),
+        *(_own_line(dump, node) if arguments.traceback else ()),
         *_notes(node_name_of(resolve_program_name(context, asked)), node),
         *origin_lines(context, graph, node),
         *_neighbours(dump, graph, graph.inputs(name), "input"),

@@ -34,7 +34,7 @@ from tfdbg_cli.common.node_words import (
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.cause_ops import forward_node
+from tfdbg_cli.filters.cause_ops import forward_node, has_forward_frames
 
 __all__ = [
     "call_lines",
@@ -95,18 +95,18 @@ def gradient_lines(graph: Graph, node: Node) -> list[Line]:
     return lines
 
 
-def stack_label(graph: Graph, node: Node) -> str:
+def stack_label(node: Node) -> str:
     """What the innermost frame of a node is, in a word or two."""
-    if PHASE not in node.attributes:
-        return "Made at"
-    return "Forward op called at" if _has_forward_frames(node) else "Called at"
+    verb = "called" if PHASE in node.attributes else "made"
+    return f"Forward op {verb} at" if has_forward_frames(node) else f"{verb.capitalize()} at"
 
 
 def stack_heading(graph: Graph, node: Node) -> list[Line]:
     """The lines above the frames of a node; empty for nodes that were not called."""
     if PHASE not in node.attributes:
         return []
-    forward = forward_node(graph, node) if _has_forward_frames(node) else None
+    is_forward = has_forward_frames(node)
+    forward = forward_node(graph, node) if is_forward else None
     called = forward or node
     if forward is not None:
         head = [
@@ -114,6 +114,8 @@ def stack_heading(graph: Graph, node: Node) -> list[Line]:
             _node(graph, forward.name),
             Span(", called at:"),
         ]
+    elif is_forward:
+        head = [Span("Traceback of the forward op's call:", "heading")]
     elif OWN_BACKWARD in node.attributes:
         head = [Span("Traceback of the call in the function's own backward:", "heading")]
     elif node.attributes[PHASE] == BACKWARD and "/hook/" not in node.name:
@@ -132,7 +134,7 @@ def call_lines(dump: Dump, graph: Graph, node: Node) -> list[Line]:
     forward, is_hook = forward_node(graph, node), "/hook/" in node.name
     if forward is None and not is_hook:
         return []
-    if forward is not None and not is_hook and not _has_forward_frames(node):
+    if forward is not None and not is_hook and not has_forward_frames(node):
         frame = own_frame(forward.frames or ())
         if frame is None or frame == own_frame(node.frames or ()):
             return []
@@ -145,12 +147,6 @@ def call_lines(dump: Dump, graph: Graph, node: Node) -> list[Line]:
         return []
     heading = line(("The backward pass was called at:", "heading"))
     return [line(), heading, *_place(dump, match["file"], int(match["line"]))]
-
-
-def _has_forward_frames(node: Node) -> bool:
-    """Whether the frames of a gradient's node are those of its forward op, not its own."""
-    own = OWN_BACKWARD in node.attributes or "/hook/" in node.name
-    return FORWARD_NODE in node.attributes and not own
 
 
 def _place(dump: Dump, file: str, number: int) -> list[Line]:

@@ -19,12 +19,12 @@ from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.wrapping import CodeLine
 from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.common.files import near_path
-from tfdbg_cli.common.node_words import FORWARD_FRAMES, WATCHED
+from tfdbg_cli.common.node_words import WATCHED
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, in_package, model_frame, own_frame
 from tfdbg_cli.filters.absorbed import Absorption
-from tfdbg_cli.filters.cause_ops import forward_node
+from tfdbg_cli.filters.cause_ops import forward_node, has_forward_frames
 from tfdbg_cli.filters.causes import OF_INFINITIES, cause_of, forward_op
 from tfdbg_cli.filters.lineage import TensorLineage, holds_others, inputs_of
 from tfdbg_cli.filters.origins import (
@@ -221,7 +221,7 @@ class _Verdict:
         forward = forward_op(self._graph, node, self._cause)
         shown_node = forward or node
         frame = own_frame(shown_node.frames or ())
-        is_forward = forward is not None or FORWARD_FRAMES in node.attributes
+        is_forward = forward is not None or has_forward_frames(node)
         what = "Line of the forward op: " if is_forward else "Line:  "
         if frame is None and not node.inputs:  # it comes in: where it is read
             frame, what = self._reading(), "Read at: "

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from tensorflow.python.framework import op_def_registry
+from tensorflow.python.util import nest
 
 from tfdbg_cli.dumps.datum import Datum
-from tfdbg_cli.dumps.graph import Node
+from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.stacks import Stack
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
@@ -19,6 +20,11 @@ from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction, Library
 from tfdbg_cli.engines.tensorflow.functions.pipelines.described import RunDraft, explain
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
+from tfdbg_cli.engines.tensorflow.functions.private import (
+    options_in,
+    outputs_of,
+    packed_outputs,
+)
 from tfdbg_cli.engines.tensorflow.functions.replicas import scope_of_replica
 from tfdbg_cli.engines.tensorflow.functions.slots import Slot
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
@@ -27,10 +33,11 @@ from tfdbg_cli.engines.tensorflow.functions.variables import WrittenVariables
 from tfdbg_cli.engines.tensorflow.shared.stacks import meant_by
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
-__all__ = ["GRADIENT", "Call", "DescribedCall", "Event", "Op", "RunDescriber"]
+__all__ = ["GRADIENT", "Call", "DescribedCall", "Event", "Op", "RunDescriber", "returned"]
 
 #: What the names of ops of a gradient begin with.
 GRADIENT = "gradient_tape/"
+_OPTIONAL = "OptionalFromValue"
 
 
 class Event:
@@ -289,3 +296,35 @@ def _lacking(loop: str, held: IterationWindow) -> str:
         more = "those after the first bad one"
         texts = [f"{texts[0]} and {more}" if first else more]
     return f"Of the loop {loop} not all iterations are held: {texts[0]} had no room."
+
+
+def returned(call: DescribedCall, results: Sequence[Any]) -> dict[str, str]:
+    """Where each result of a call is in what the function returns -> the tensor.
+
+    Args:
+        call: in words.
+        results: what the call has returned.
+    """
+    nodes = {each.name: each for each in call.inlined.nodes}
+    names = [_computed(nodes, each) for each in call.inlined.returns]
+    whole, function = None, call.event.function
+    maker = nodes.get(node_name_of(names[0])) if len(names) == 1 else None
+    if maker is not None and maker.op_type == _OPTIONAL:  # as of a step of Keras
+        whole = options_in(outputs_of(function))
+        names = [_computed(nodes, each) for each in maker.inputs]
+    else:
+        whole = packed_outputs(function, results)
+    paths = nest.flatten_with_tuple_paths(whole, expand_composites=True)
+    found = ["".join(f"[{key!r}]" for key in path) for path, each in paths if each is not None]
+    if len(found) != len(names):
+        return {}
+    return {f"result{path}": name for path, name in zip(found, names, strict=True) if name}
+
+
+def _computed(nodes: Mapping[str, Node], name: str) -> str:
+    """The tensor that an op has computed: TensorFlow hands on all that functions return."""
+    node = nodes.get(node_name_of(name))
+    while node is not None and node.op_type == "Identity":
+        name = node.inputs[0]
+        node = nodes.get(node_name_of(name))
+    return name

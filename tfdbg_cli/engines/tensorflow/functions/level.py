@@ -28,6 +28,7 @@ from tfdbg_cli.engines.tensorflow.functions.describing import (
     DescribedCall,
     Op,
     RunDescriber,
+    returned,
 )
 from tfdbg_cli.engines.tensorflow.functions.keras_names import KerasNames
 from tfdbg_cli.engines.tensorflow.functions.library import KnownFunction
@@ -475,6 +476,17 @@ class ValuesLevel(CaptureLevel):
             text = f"not recorded, what it wrote was checked ({self._updated}): "
             found.append(("Update", f"{text}config set level ops records it"))
         return found
+
+    def outputs(self) -> dict[str, str]:
+        """Where each result of the call that the run is is in what it returns -> its tensor."""
+        if self.returning is None:
+            return {}
+        calls = self._calls or self.describing(has_values=False)[0].calls
+        if len(calls) != 1:
+            return {}
+        with contained:  # what a function returns is nested by rules that TensorFlow may change
+            return returned(calls[0], self.returning)
+        return {}
 
     def _definition(self, node: str) -> Any:
         """What `redo_of` finds."""

@@ -37,6 +37,7 @@ __all__ = [
     "optimized_graphs",
     "options_in",
     "outputs_of",
+    "packed_outputs",
     "parameters_of",
     "profiler_session",
     "rate_of",
@@ -371,6 +372,15 @@ def outputs_of(function: Any) -> Any:
     """
     made = getattr(getattr(function, "function_type", None), "output", None)
     return getattr(made, "mapping", made)
+
+
+def packed_outputs(function: Any, results: Sequence[Any]) -> Any:
+    """The results of a call, nested as the function returns them; ``None``: it isn't known how.
+
+    What TensorFlow says of it has no public name.
+    """
+    pack = getattr(getattr(function, "function_type", None), "pack_output", None)
+    return pack(list(results)) if pack is not None else None
 
 
 def options_in(outputs: Any) -> Any:

@@ -469,6 +469,7 @@ class FunctionRuns(RunLife[OpenRun]):
 
     def describe_end(self, run: OpenRun, dump: MemoryDump | None, info: RunInfo) -> None:
         if isinstance(run.watcher, ValuesLevel):
+            info.outputs = {**info.outputs, **run.watcher.outputs()}
             info.details = [*info.details, *run.watcher.details()]
 
     def open_run(self, run: OpenRun) -> None:
