@@ -9,7 +9,6 @@ block is a run of its own.
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -290,14 +289,17 @@ class Runs(Lifecycle):
         if watcher is not None:
             watcher.enter_phase("optimizer" if is_optimizer else "scaler", owner)
         self._step_depth += 1
-        step = functools.partial(original, owner, *args, **kwargs)
-        # Accelerate, and so the Trainer of Transformers, hands on a closure that is none.
-        has_closure = any(each is not None for each in (*args, *kwargs.values()))
+        given = [each for each in (*args, *kwargs.values()) if each is not None]
+        closure = given[0] if given else None  # Accelerate hands on one that is none
+
+        def step(*other: Any) -> Any:
+            return original(owner, *other) if other else original(owner, *args, **kwargs)
+
         try:
             with self._inside["S"]:
                 if isinstance(watcher, ModulesLevel) and is_optimizer:
-                    value = yield from watcher.make_step(owner, step, has_closure)
-                elif is_outermost and not has_closure and self._ends_run(key):
+                    value = yield from watcher.make_step(owner, step, closure)
+                elif is_outermost and closure is None and self._ends_run(key):
                     assert isinstance(watcher, RecordingLevel)
                     value = yield from watcher.make_step(owner, step)
                 else:
@@ -329,9 +331,9 @@ class Runs(Lifecycle):
         return self.clipping.around(original, args, kwargs, is_norm)
 
     def _outside(self) -> ModulesLevel | None:
-        """What records what is done outside of modules now; ``None``: another level is at work."""
+        """What looks at modules and records what is done outside of any; ``None``: nothing does."""
         watcher = self.watcher
-        return watcher if isinstance(watcher, ModulesLevel) and not self._depth else None
+        return watcher if isinstance(watcher, ModulesLevel) else None
 
     def _number(self) -> int | None:
         """The number of the run that is open; ``None``: none is."""

@@ -1,4 +1,4 @@
-"""Clipped gradients at the level of modules: recorded only where clipping makes something bad."""
+"""Gradients that are clipped, and steps with a closure: looked at for little, told as exactly."""
 
 import pytest
 from modules_kit import first_bad, line_of, lines_left, watched
@@ -8,15 +8,17 @@ import sys
 import torch
 from torch import nn
 
-fault, last = sys.argv[1], int(sys.argv[2])
+fault, way = sys.argv[1:]
 torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
-opt = torch.optim.SGD(net.parameters(), 0.1)
-for step in range(4):
-    loss = net(torch.randn(8, 4)).square().mean()
-    if step == last and fault in ("norm", "error"):
+opt = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
+
+def closure():
+    x = torch.randn(8, 4)
+    loss = net(x).square().mean()
+    if step == 2 and fault in ("norm", "error"):
         loss = loss * 1e30  # each gradient is finite, and their norm is not
-    if step == last and fault == "gradient":
+    if step == 2 and fault == "gradient":
         loss = (loss - loss.detach()).sqrt()
     opt.zero_grad()
     loss.backward()
@@ -25,9 +27,16 @@ for step in range(4):
         print("LEFT", norm.item())
     except RuntimeError as error:
         print("LEFT", str(error)[:20])
-    if step == last and fault == "update":
+    if step == 2 and fault == "update":
         opt.param_groups[0]["lr"] = float("inf")
-    opt.step()
+    return loss
+
+for step in range(4):
+    if way == "closure":
+        print("LEFT", opt.step(closure=closure).item())
+    else:
+        closure()
+        print("LEFT", opt.step(None))
 print("LEFT", [float(each.detach().double().sum()) for each in net.parameters()])
 """
 # Where the op is that begins it.
@@ -46,9 +55,10 @@ def program(tmp_path):
     return path
 
 
+@pytest.mark.parametrize("way", ["closure", "none"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_clipping_makes_is_told_as_at_the_level_of_values(fault, program, programs):
-    given = program, fault, "2"
+def test_what_began_it_is_told_as_at_the_level_of_values(fault, way, program, programs):
+    given = program, fault, way
     plain = programs.plain(*given)
     done, exact = (
         watched(programs, *given, level=level, name="origin_of_nonfinite", more=("lt",))
