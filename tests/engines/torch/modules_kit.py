@@ -7,7 +7,7 @@ from pathlib import Path
 
 from program_server import Done, Programs
 
-__all__ = ["HEAD", "TAIL", "all_bad", "first_bad", "frames", "lines_left", "watched"]
+__all__ = ["HEAD", "TAIL", "all_bad", "first_bad", "frames", "line_of", "lines_left", "watched"]
 
 HEAD = """
 import random
@@ -96,6 +96,11 @@ def first_bad(done: Done) -> str:
     found = re.search(r"\d+ (nan|[+-]inf)[^\n]*? +(\S+:\d+)$", done.out, re.MULTILINE)
     assert found is not None, done.out + done.err
     return " ".join(found.groups())
+
+
+def line_of(done: Done) -> str:
+    """The line of the user's that the verdict names."""
+    return "".join(re.findall(r"^Line:.*", done.out, re.MULTILINE)[:1])
 
 
 def all_bad(done: Done) -> list[str]:

@@ -6,17 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-from modules_kit import all_bad, first_bad, lines_left, watched
-from program_server import Done
+from modules_kit import all_bad, first_bad, line_of, lines_left, watched
 from samples import sample
 
 STEPS = Path(__file__).resolve().parent / "watched_steps.py"
 AGAIN = ["attributes", "states", "replaces", "gradients", "noise", "around", "counts", "closure"]
 REFUSED = {"elsewhere": "it writes to more than the optimizer has", "writes": "it writes to /"}
-
-
-def line_of(done: Done) -> str:
-    return "".join(re.findall(r"^Line:.*", done.out, re.MULTILINE)[:1])
 
 
 @pytest.mark.parametrize("name", [*sample([*AGAIN, "adam", "scaled"], 2)])

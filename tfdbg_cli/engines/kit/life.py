@@ -65,6 +65,9 @@ BLOCK = "block"
 
 R = TypeVar("R", bound=OpenRun)
 
+# What `quiet` gives: it is asked for around each op.
+_NOTHING = contextlib.nullcontext()
+
 #: What a run gets, by the user's names, or a function that tells.
 RunInputsOf = Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None
 
@@ -116,7 +119,7 @@ class RunLife(ABC, Generic[R]):
 
     def quiet(self) -> contextlib.AbstractContextManager[Any]:
         """Around work of ours: nothing of the program's is to see it."""
-        return contextlib.nullcontext()
+        return _NOTHING
 
     def is_paused(self) -> bool:
         """Whether what this thread does right now computes nothing, and doesn't count."""

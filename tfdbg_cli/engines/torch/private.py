@@ -107,6 +107,8 @@ storage_address: Callable[[Any], int] = operator.attrgetter("_cdata")
 set_callback: Callable[[Any], Any] = NAMES.require("torch._C:_dynamo.eval_frame.set_eval_frame")
 #: Is called with each optimizer that is made.
 OPTIMIZER_MADE = "_patch_step_function"
+#: Of `torch.nn.utils.clip_grad`, since PyTorch 2.6: what is called first when a norm is clipped.
+TOTAL_NORM = "_get_total_norm"
 NAMES.require("torch.optim:Optimizer._patch_step_function")
 NAMES.check()
 
@@ -619,6 +621,19 @@ _storage_use_count: Callable[[int], int] = _get("_storage_Use_Count", lambda key
 def storage_uses(key: int) -> int:
     """How many tensors refer to the storage of a `storage_key`; a large number if unknown."""
     return int(_storage_use_count(key))
+
+
+@functools.cache
+def _least_uses() -> int:
+    """What `storage_uses` says where there is one tensor: Python's storage counts as well."""
+    with quiet(), undispatched():
+        tensor = torch.empty(1, device="cpu")
+        return storage_uses(storage_key(tensor))
+
+
+def is_alone(key: int) -> bool:
+    """Whether it is known that one tensor alone refers to the storage of a `storage_key`."""
+    return storage_uses(key) <= _least_uses() if key else False
 
 
 def code_of(module: str, *path: str) -> CodeType | None:

@@ -20,7 +20,7 @@ from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.clock import Clock
 from tfdbg_cli.engines.kit.levels import CHECKED, FULL, ONLY_BAD, CaptureLevel
 from tfdbg_cli.engines.kit.spill import SizeWarning
-from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take, user_frames, variables
+from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take, user_frame, variables
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
 from tfdbg_cli.engines.tensorflow.functions.describing import (
     GRADIENT,
@@ -42,7 +42,7 @@ from tfdbg_cli.engines.tensorflow.functions.ops import (
 from tfdbg_cli.engines.tensorflow.functions.pipelines.described import ROOM
 from tfdbg_cli.engines.tensorflow.functions.pipelines.iterators import Iterators
 from tfdbg_cli.engines.tensorflow.functions.replicas import is_replica
-from tfdbg_cli.engines.tensorflow.functions.slots import Slot, Slots, is_bad
+from tfdbg_cli.engines.tensorflow.functions.slots import Slot, Slots, bad_of, is_bad
 from tfdbg_cli.engines.tensorflow.functions.stepping.replacing import replace_results
 from tfdbg_cli.engines.tensorflow.functions.traits import TRAITS
 from tfdbg_cli.engines.tensorflow.functions.twins.twin import Twin
@@ -154,11 +154,11 @@ class ValuesLevel(CaptureLevel):
         values = variable_values(handles_of(optimizer))
         self._updated = kind = type(optimizer).__name__
         self.start()
-        bad = {name: value for name, value in values.items() if is_bad(value)}
-        if bad and not self._has_bad():
+        if bad_of(values.values()) and not self._has_bad():
             self.refusal = f"no op of {kind}'s update was recorded"
-            for name, value in bad.items():
-                self.op_done(kind, f"{name}/update", (), (), [value])
+            for name, value in values.items():
+                if is_bad(value):
+                    self.op_done(kind, f"{name}/update", (), (), [value])
             self._dump.warnings.append(
                 f"{kind}'s update made it, or found it in its state: no op of it was recorded "
                 "(config set level ops). The next runs are watched op by op."
@@ -213,8 +213,9 @@ class ValuesLevel(CaptureLevel):
         if self._slots is not None:
             self._slots.put(event)
             return
-        self._known.update((id(tensor), tensor) for tensor in event.outputs)
-        self._bytes += size_of([each for each in event.outputs if holdable(each.dtype)])
+        for tensor in event.outputs:
+            self._known[id(tensor)] = tensor
+        self._bytes += size_of(event.outputs)
         self._warning.see(self._bytes)
         if self.allowance is not None and self._bytes > self.allowance:
             self._slots = Slots()
@@ -240,7 +241,7 @@ class ValuesLevel(CaptureLevel):
             if self._was_read(tensor, variables_left, op):
                 continue
             if found is None:
-                frame = next(user_frames(sys._getframe(2)), None)
+                frame = user_frame(sys._getframe(2))
                 held = variables(frame) if frame is not None else {}
                 found = {id(value): name for name, value in held.items()}
             if id(tensor) in found:
@@ -364,9 +365,8 @@ class ValuesLevel(CaptureLevel):
             capture.dump = self.stepped
         if error is None and self.watch.filter_name in CHECKED:
             calls = [(call, call.news()) for call in self._events if isinstance(call, Call)]
-            has_bad = any(news for _, news in calls) or any(
-                is_bad(tensor) for op in self._events if isinstance(op, Op) for tensor in op.outputs
-            )
+            made = (each for op in self._events if isinstance(op, Op) for each in op.outputs)
+            has_bad = any(news for _, news in calls) or bool(bad_of(made))
             capture.filter_passed = has_bad and self._is_hit()
             unclear = [call for call, news in calls if news and call.is_of_xla]
             if unclear and not capture.filter_passed:

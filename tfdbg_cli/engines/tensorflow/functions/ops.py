@@ -11,7 +11,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import op_callbacks
 
 from tfdbg_cli.engines.kit.stacks import DEBUGGER, kind_of
-from tfdbg_cli.engines.tensorflow.functions.private import variable_class
+from tfdbg_cli.engines.tensorflow.functions.private import element_count, variable_class
 from tfdbg_cli.engines.tensorflow.shared.values import holdable
 
 __all__ = ["MOST_AHEAD", "MOST_BYTES_AHEAD", "listen", "size_of", "used", "variables_given"]
@@ -33,8 +33,13 @@ E = TypeVar("E", bound=_Event)
 
 
 def size_of(tensors: Sequence[Any]) -> int:
-    """The bytes of eager tensors."""
-    return sum(int(each.shape.num_elements() or 0) * each.dtype.size for each in tensors)
+    """The bytes of eager tensors, less what NumPy can't hold."""
+    size = 0
+    for each in tensors:
+        dtype = each.dtype
+        if holdable(dtype):
+            size += element_count(each) * dtype.size
+    return size
 
 
 def used(events: list[E], begins_at: int) -> list[E]:
@@ -71,7 +76,7 @@ def variables_given(frame: FrameType | None) -> list[Any]:
     """
     while frame is not None and kind_of(frame.f_code) == DEBUGGER:
         frame = frame.f_back
-    if frame is None or "/gen_" not in frame.f_code.co_filename.replace(os.sep, "/"):
+    if frame is None or not os.path.basename(frame.f_code.co_filename).startswith("gen_"):
         return []
     values: list[Any] = []
     for value in frame.f_locals.values():
@@ -97,11 +102,12 @@ def listen(told: Callable[..., None]) -> Callable[[], None]:
         if graph is not None:
             return
         kind = op_type.decode() if isinstance(op_type, bytes) else str(op_type)
-        if context.context().has_function(kind):
+        runtime = context.context()
+        if runtime.has_function(kind):
             return
-        scope = context.context().scope_name
         # A name with a slash at its end is a whole one.
-        name = op_name[:-1] if (op_name or "").endswith("/") else f"{scope}{op_name or kind}"
+        is_whole = op_name and op_name[-1] == "/"
+        name = op_name[:-1] if is_whole else f"{runtime.scope_name}{op_name or kind}"
         told(kind, name, inputs, attributes, outputs)
 
     op_callbacks.add_op_callback(seen)

@@ -26,6 +26,7 @@ __all__ = [
     "call_by_name",
     "call_twin",
     "dataset_class",
+    "element_count",
     "function_name",
     "graph_class",
     "is_traced",
@@ -53,6 +54,7 @@ __all__ = [
     "trace_of",
     "unread_class",
     "variable_class",
+    "variable_dtype",
     "variable_kind",
 ]
 
@@ -176,13 +178,29 @@ def replica_classes() -> tuple[Any, Any]:
     )
 
 
+def element_count(tensor: Any) -> int:
+    """How many elements an eager tensor has. To make its shape takes ten times as long."""
+    count = getattr(tensor, "_num_elements", None)
+    return int(count() if count is not None else tensor.shape.num_elements() or 0)
+
+
 def variable_kind(handle: Any) -> tuple[Any, Any] | None:
     """The dtype and shape of the variable that a handle is of; ``None``: of something else."""
+    kind = _kind(handle)
+    return kind and (dtypes.as_dtype(kind.dtype), tensor_shape.TensorShape(kind.shape))
+
+
+def variable_dtype(handle: Any) -> Any:
+    """The dtype of the variable that a handle is of; ``None``: of something else."""
+    kind = _kind(handle)
+    return kind and dtypes.as_dtype(kind.dtype)
+
+
+def _kind(handle: Any) -> Any:
     data = getattr(handle, "_handle_data", None)
-    if data is None or not data.is_set or len(data.shape_and_type) != 1:
-        return None
-    kind = data.shape_and_type[0]
-    return dtypes.as_dtype(kind.dtype), tensor_shape.TensorShape(kind.shape)
+    return (
+        data.shape_and_type[0] if data and data.is_set and len(data.shape_and_type) == 1 else None
+    )
 
 
 def joined_cluster() -> tuple[Any, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Slot", "Slots", "is_bad"]
+__all__ = ["Slot", "Slots", "bad_of", "is_bad"]
 
 # Values that are kept where otherwise none is: of bad tensors, the first ones.
 _MOST_KEPT = 100
@@ -79,6 +79,16 @@ class Slots:
 
 def is_bad(tensor: Any) -> bool:
     """Whether a nan or an infinity is in a tensor. Waits for its device."""
+    return bool(bad_of([tensor]))
+
+
+def bad_of(tensors: Iterable[Any]) -> list[Any]:
+    """Those of some tensors that have a nan or an infinity. Waits for their devices."""
+    with np.errstate(all="ignore"):
+        return [each for each in tensors if _has_bad(each)]
+
+
+def _has_bad(tensor: Any) -> bool:
     if isinstance(tensor, Slot):
         return tensor.is_bad
     if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
@@ -87,5 +97,4 @@ def is_bad(tensor: Any) -> bool:
         values = np.asarray(memoryview(tensor))  # no copy
     except (BufferError, TypeError, ValueError):
         values = tensor.numpy()
-    with np.errstate(all="ignore"):
-        return not (np.isfinite(values.sum()) or np.isfinite(values).all())
+    return not (np.isfinite(values.sum()) or np.isfinite(values).all())

@@ -1,7 +1,7 @@
 """Updates by Keras' optimizers that make nothing bad of what is clean: no op of them is recorded.
 
-Most ops of an eager step are those of the update, and to be told of an op takes TensorFlow longer
-than the op. So `run -f` looks at what such an update leaves behind, and at none of its ops.
+Most ops of an eager step are those of the update, and to record an op takes longer than the op.
+So `run -f` looks at what such an update leaves behind, and at none of its ops.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import tensorflow as tf
+from tensorflow.python.distribute import distribute_lib
 from tensorflow.python.framework import dtypes
+from tensorflow.python.ops.variables import Variable
 
 from tfdbg_cli.engines.tensorflow.functions.private import parameters_of, rate_of
 from tfdbg_cli.engines.tensorflow.functions.variables import quietly, variable_values
@@ -42,7 +43,7 @@ def is_ordinary(optimizer: Any) -> bool:
     betas = _BETAS.get(kind.__name__, ())
     if not betas or not kind.__module__.startswith("keras.src.optimizers."):
         return False
-    if any(getattr(optimizer, name, None) for name in _EXTRAS) or tf.distribute.has_strategy():
+    if any(getattr(optimizer, name, None) for name in _EXTRAS) or distribute_lib.has_strategy():
         return False
     if not all(_is_within(getattr(optimizer, name, None), 0, _LARGEST_BETA) for name in betas):
         return False
@@ -77,7 +78,7 @@ def handles_of(optimizer: Any) -> dict[str, Any]:
     """The handles of what an update writes to, by the names of the variables."""
     found = {}
     for each in (*parameters_of(optimizer), *optimizer.variables):
-        variable = each if isinstance(each, tf.Variable) else each.value
-        if isinstance(variable, tf.Variable) and variable.dtype.is_floating:
-            found[getattr(each, "path", each.name)] = variable.handle
+        variable = each if isinstance(each, Variable) else each.value
+        if isinstance(variable, Variable) and variable.dtype.is_floating:
+            found[getattr(each, "path", None) or each.name] = variable.handle
     return found

@@ -14,7 +14,7 @@ from tensorflow.python.framework import errors, op_def_registry
 from tensorflow.python.ops import gen_resource_variable_ops
 
 from tfdbg_cli.dumps.dump import CannotRedo, Dump, Redo
-from tfdbg_cli.engines.tensorflow.functions.private import stop_recording, variable_kind
+from tfdbg_cli.engines.tensorflow.functions.private import stop_recording, variable_dtype
 
 __all__ = [
     "WrittenVariables",
@@ -103,10 +103,10 @@ def variable_values(handles: Mapping[_Key, Any]) -> dict[_Key, Any]:
     found = {}
     with quietly():
         for key, handle in handles.items():
-            kind = variable_kind(handle)
-            if kind is not None:
+            dtype = variable_dtype(handle)
+            if dtype is not None:
                 with contextlib.suppress(errors.FailedPreconditionError):  # it was never written
-                    found[key] = gen_resource_variable_ops.read_variable_op(handle, kind[0])
+                    found[key] = gen_resource_variable_ops.read_variable_op(handle, dtype)
     return found
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -19,7 +20,7 @@ from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import MODULES
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
-from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
+from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation, surrounding
 from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modules.calls import Border, Gradient, InnerCall, ModuleCall, alias_of
 from tfdbg_cli.engines.torch.modules.checks import (
@@ -42,7 +43,7 @@ from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode, mark_end,
 from tfdbg_cli.engines.torch.modules.replay import Aside, Replayer, ReplayRefusal
 from tfdbg_cli.engines.torch.modules.search import Search
 from tfdbg_cli.engines.torch.modules.state import version_of
-from tfdbg_cli.engines.torch.modules.steps import StepStart
+from tfdbg_cli.engines.torch.modules.steps import StepStart, calls_once
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import quiet, storage_key
@@ -383,32 +384,59 @@ class ModulesLevel(TorchLevel):
             others = [each for each in found if id(each) not in known]
             self._checks.add_all(WEIGHT, others, others)
 
-    def make_step(self, optimizer: Any, make: Callable[[], Any], has_closure: bool) -> Around:
+    def make_step(self, optimizer: Any, make: Callable[..., Any], closure: Any = None) -> Around:
         """Make a step, so that it can be made once more if something bad comes of it.
 
         Args:
             optimizer: whose step it is.
-            make: makes it.
-            has_closure: it calls the program back, and isn't made once more: its ops are recorded.
+            make: makes it; with another closure than the program's if it is given one.
+            closure: the program's, or what else it hands on; ``None``: nothing.
         """
         call: Invocation = make, (), {}
         if self._open or "backward" in self._phases:
             return (yield call)
-        if has_closure:
-            recorder = self._outside
-            self._is_open_step = True
-            self.wake()
-            recorder.enter_phase(OPTIMIZER, optimizer)
+        if closure is not None and not calls_once(optimizer, closure):
+            self._outside.enter_phase(OPTIMIZER, optimizer)
             try:
-                return (yield call)
+                with self._open_step():  # it isn't made once more
+                    return (yield call)
             finally:
-                self._is_open_step = False
-                recorder.leave_phase()
-        start = StepStart(optimizer, self._most)
+                self._outside.leave_phase()
+        starts: list[tuple[StepStart, Callable[[], Any]]] = []
+        if closure is not None:
+            calling = functools.partial(self._calling, closure, optimizer, make, starts)
+            call = make, (surrounding(closure, calling),), {}
+        else:
+            starts.append((StepStart(optimizer, self._most), make))
         value = yield call
-        start.learn()
-        self._step = start, make
+        for start, _ in starts:
+            start.learn()
+        self._step = starts[-1] if starts else None
         return value
+
+    def _calling(
+        self,
+        closure: Any,
+        optimizer: Any,
+        make: Callable[..., Any],
+        starts: list[tuple[StepStart, Callable[[], Any]]],
+    ) -> Around:
+        """A closure is called; what it returns is that of the step when that is made once more."""
+        with self._open_step():
+            loss = yield closure, (), {}
+        self.rest()
+        starts.append((StepStart(optimizer, self._most), lambda: make(lambda: loss)))
+        return loss
+
+    @contextlib.contextmanager
+    def _open_step(self) -> Iterator[None]:
+        """What is done in a step is looked at as if there were none around it."""
+        self._is_open_step = True
+        self.wake()
+        try:
+            yield
+        finally:
+            self._is_open_step = False
 
     def _step_again(self, start: StepStart, make: Callable[[], Any]) -> None:
         """Make a step once more whose parameters are bad, with every op recorded."""

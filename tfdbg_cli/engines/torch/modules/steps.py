@@ -34,7 +34,7 @@ from tfdbg_cli.engines.torch.record.fast_steps import DTYPES, LARGEST, MOST_BYTE
 from tfdbg_cli.engines.torch.values.access import Access, access
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 
-__all__ = ["StepStart"]
+__all__ = ["StepStart", "calls_once"]
 
 # Numbers with which a step of Adam can't go bad.
 _LEAST_EPS, _LARGEST_BETA = 1e-16, 0.9999
@@ -64,7 +64,7 @@ class StepStart:
     """What a step of any optimizer begins with; cheap to take.
 
     Args:
-        optimizer: is about to make it, without a closure.
+        optimizer: is about to make it; its closure has been called.
         most: bytes that copies may take.
 
     Attributes:
@@ -213,6 +213,12 @@ class StepStart:
                 _put(self._tensors, after)
                 for put_back in reversed(restore):
                     put_back()
+
+
+def calls_once(optimizer: Any, closure: Any) -> bool:
+    """Whether an optimizer calls a closure once, before it does anything else."""
+    is_known = _is_known(optimizer) and not isinstance(optimizer, torch.optim.LBFGS)
+    return is_known and callable(closure)
 
 
 def _is_ordinary(optimizer: Any) -> bool:

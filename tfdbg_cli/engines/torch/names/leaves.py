@@ -14,7 +14,7 @@ from tfdbg_cli.engines.kit.stacks import user_frames, variables
 from tfdbg_cli.engines.torch.names.optimizers import Updates
 from tfdbg_cli.engines.torch.names.scopes import Leaf, Names, legal
 from tfdbg_cli.engines.torch.names.sites import tensors_in
-from tfdbg_cli.engines.torch.private import quiet, shard_of, storage_key
+from tfdbg_cli.engines.torch.private import is_alone, quiet, shard_of, storage_key
 from tfdbg_cli.engines.torch.values.access import gradient_of
 from tfdbg_cli.engines.torch.values.notes import note
 
@@ -69,12 +69,14 @@ class Leaves:
         if found is not None:
             return tensor, found
         with quiet():  # classes of the program's would see what is asked
+            key = storage_key(tensor)
             if self._in_storage is None:
+                if tensor.grad_fn is not None and is_alone(key):
+                    return None  # made by autograd, and a part of nothing: of no model either
                 self._in_storage = self._places()
                 found = self._names.tensor(tensor)
                 if found is not None:
                     return tensor, found
-            key = storage_key(tensor)
             place = self._in_storage.get(key) if key else None
             # A storage of the past may have had the same address.
             return place if place is not None and storage_key(place[0]) == key else None

@@ -26,6 +26,7 @@ from tfdbg_cli.engines.torch.private import (
     MODE_COUNT,
     NAMES,
     OPTIMIZER_MADE,
+    TOTAL_NORM,
     TRACES,
     fetchers,
 )
@@ -235,6 +236,8 @@ class Patches:
             for place in (torch.nn.utils, torch.nn.utils.clip_grad):
                 self._replace(place, "clip_grad_norm_", self._clip)
                 self._replace(place, "clip_grad_value_", clip_values)
+            if hasattr(torch.nn.utils.clip_grad, TOTAL_NORM):
+                self._replace(torch.nn.utils.clip_grad, TOTAL_NORM, self._norm)
         if not self._forks and hasattr(os, "register_at_fork"):
             self._forks = True
             os.register_at_fork(after_in_child=self._runs.abandon)
@@ -379,6 +382,9 @@ class Patches:
 
     def _clip(self, original: Any, *, is_norm: bool = True) -> Any:
         return self._around(self._runs.around_clipping, original, is_norm)
+
+    def _norm(self, original: Any) -> Any:
+        return self._around(self._runs.clipping.around_norm, original)
 
     def _noticing(self, original: Any) -> Any:
         runs, optimizers = self._runs, self._runs.optimizers

@@ -9,7 +9,6 @@ block is a run of its own.
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -28,6 +27,7 @@ from tfdbg_cli.engines.torch.modules.level import ModulesLevel
 from tfdbg_cli.engines.torch.names.sites import has_parameters
 from tfdbg_cli.engines.torch.private import current_node
 from tfdbg_cli.engines.torch.record.capture_levels import RecordingLevel
+from tfdbg_cli.engines.torch.runs.clipping import Clipping
 from tfdbg_cli.engines.torch.runs.description import (
     BLOCK,
     GRADIENT,
@@ -93,6 +93,7 @@ class Runs(Lifecycle):
         self.steps_taken = StepNotes(numbers, self._number)
         self.losses = Losses(numbers, self.steps_taken.scaled)
         self.loading = LoaderPause(self.watchers)
+        self.clipping = Clipping(self.steps_taken, self._outside)
         self._norms = Norms(program.tracks, self.names, self.optimizers)
 
     # The events. Each is seen around the original.
@@ -288,14 +289,18 @@ class Runs(Lifecycle):
         if watcher is not None:
             watcher.enter_phase("optimizer" if is_optimizer else "scaler", owner)
         self._step_depth += 1
+        given = [each for each in (*args, *kwargs.values()) if each is not None]
+        closure = given[0] if given else None  # Accelerate hands on one that is none
+
+        def step(*other: Any) -> Any:
+            return original(owner, *other) if other else original(owner, *args, **kwargs)
+
         try:
             with self._inside["S"]:
                 if isinstance(watcher, ModulesLevel) and is_optimizer:
-                    step = functools.partial(original, owner, *args, **kwargs)
-                    value = yield from watcher.make_step(owner, step, bool(args or kwargs))
-                elif is_outermost and not args and not kwargs and self._ends_run(key):
+                    value = yield from watcher.make_step(owner, step, closure)
+                elif is_outermost and closure is None and self._ends_run(key):
                     assert isinstance(watcher, RecordingLevel)
-                    step = functools.partial(original, owner)
                     value = yield from watcher.make_step(owner, step)
                 else:
                     value = yield original, (owner, *args), kwargs
@@ -323,18 +328,12 @@ class Runs(Lifecycle):
         """``clip_grad_norm_`` or ``clip_grad_value_``."""
         if self.is_idle() or not self.is_here():
             return None
-        return self._around_clipping(original, args, kwargs, is_norm)
+        return self.clipping.around(original, args, kwargs, is_norm)
 
-    def _around_clipping(
-        self, original: Any, args: tuple[Any, ...], kwargs: Any, is_norm: bool
-    ) -> Around:
-        value = yield original, args, kwargs
-        limit = args[1] if len(args) > 1 else kwargs.get("max_norm" if is_norm else "clip_value")
-        if is_norm:
-            self.steps_taken.clipped(value, limit)
-        else:
-            self.steps_taken.values_clipped(limit)
-        return value
+    def _outside(self) -> ModulesLevel | None:
+        """What looks at modules and records what is done outside of any; ``None``: nothing does."""
+        watcher = self.watcher
+        return watcher if isinstance(watcher, ModulesLevel) else None
 
     def _number(self) -> int | None:
         """The number of the run that is open; ``None``: none is."""
