@@ -35,6 +35,7 @@ __all__ = [
     "is_clean",
     "is_committed",
     "is_own_jaxpr",
+    "is_plain_array",
     "is_program_function",
     "is_ref",
     "let_calls_be_replaced",
@@ -205,9 +206,22 @@ _ref_class: Any = next(
 )
 
 
+_array_class: Any = getattr(sys.modules.get("jax._src.array"), "ArrayImpl", None)
+
+
+def is_plain_array(value: Any) -> bool:
+    """Whether it is known to be an array of numbers: no key, no mutable array, nothing traced.
+
+    JAX's own classes take microseconds to say whether something is an instance of them.
+    """
+    return type(value) is _array_class
+
+
 def is_ref(value: Any) -> bool:
     """Whether it is a mutable array."""
-    return isinstance(_ref_class, type) and isinstance(value, _ref_class)
+    if is_plain_array(value) or not isinstance(_ref_class, type):
+        return False
+    return isinstance(value, _ref_class)
 
 
 def array_of_ref(value: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tfdbg_cli.common.interpreter.program_signals import contained, pass_on
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
-from tfdbg_cli.engines.jax.private import array_of_ref, is_ref
+from tfdbg_cli.engines.jax.private import array_of_ref, is_plain_array, is_ref
 
 __all__ = [
     "as_array",
@@ -52,7 +52,7 @@ def _is_of(dtype: Any, kind: Any) -> bool:
 
 def is_spread(value: Any) -> bool:
     """Whether some of it is with other processes only."""
-    if not isinstance(value, jax.Array):
+    if not (is_plain_array(value) or isinstance(value, jax.Array)):
         return False
     return not value.is_fully_addressable and not value.is_fully_replicated
 
@@ -104,7 +104,8 @@ class _OwnPart:
 
 
 def _elements(value: Any) -> np.ndarray[Any, Any]:
-    return np.asarray(jax.random.key_data(value) if is_key(value) else value)
+    is_of_keys = not is_plain_array(value) and is_key(value)
+    return np.asarray(jax.random.key_data(value) if is_of_keys else value)
 
 
 def as_array(value: Any) -> Any:

@@ -33,6 +33,7 @@ from tfdbg_cli.engines.kit.levels import FULL, CaptureLevel
 from tfdbg_cli.engines.kit.numbering import Numbering
 from tfdbg_cli.engines.kit.recording.holding import Holder
 from tfdbg_cli.engines.kit.watch_matcher import WatchMatcher
+from tfdbg_cli.tensors.numeric import any_nonfinite
 
 __all__ = ["INCOMPLETE", "OUTPUTS", "OutputsLevel", "ReplayLevel", "ReplayedRun", "is_of_run"]
 
@@ -483,11 +484,11 @@ class OutputsLevel(ReplayLevel):
 def _is_fine(call: Call) -> bool:
     if call.is_fine is not None:
         return call.is_fine
-    is_fine = all(
-        all_finite(found)
-        for value in (*call.outputs, *call.written.values())
-        if is_floating(value) and isinstance(found := as_array(value), np.ndarray)
-    )
+    arrays: dict[Any, list[Any]] = {}
+    for value in (*call.outputs, *call.written.values()):
+        if is_floating(value) and isinstance(found := as_array(value), np.ndarray):
+            arrays.setdefault(found.dtype, []).append(found)
+    is_fine = not any(any_nonfinite(found, dtype) for dtype, found in arrays.items())
     if call.is_spread:  # where it is bad for one process, all do it again
         is_fine = not call.any_process(not is_fine) and is_fine
     return is_fine

@@ -49,6 +49,7 @@ from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import quiet, storage_key
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER
+from tfdbg_cli.engines.torch.record.unused import UnusedOps
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
 from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
 from tfdbg_cli.engines.torch.runs.replacing import cannot_replace
@@ -113,6 +114,8 @@ class ModulesLevel(TorchLevel):
         self._spares = spares
         is_like = bool(spares) and spares[-1].is_like(watch, allowance)
         self._outside = spares.pop() if is_like else FullLevel(watch, names, allowance=allowance)
+        if self._outside.ops.unused is None:
+            self._outside.ops.unused = UnusedOps()
         self._may_renew = False  # that, for the next run
         self._most = _MOST_AT_FIRST if allowance is None else allowance
         self._stale = stale

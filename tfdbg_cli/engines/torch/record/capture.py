@@ -89,10 +89,11 @@ class CaptureMode(DispatchMode):
                     raise
                 ops.done(started, result)
                 return result
-        record = ops.begin(func, args, kwargs, frame) if ops is not None else None
-        if ops is None or record is None:
+        place = ops.unused_place(func, frame) if ops is not None and ops.unused else None
+        record = ops.begin(func, args, kwargs, frame) if ops is not None and not place else None
+        if ops is None or (record is None and not place):
             return call(func, args, kwargs)
-        if ops.passage is not None:
+        if ops.passage is not None and record is not None:
             ops.describe()
             try:
                 return ops.passage.perform(ops, record, func, args, kwargs)
@@ -101,11 +102,16 @@ class CaptureMode(DispatchMode):
         try:
             result = call(kernel, args, kwargs)
         except Exception as error:
-            ops.failed(record, error)
+            record = record or ops.begin(func, args, kwargs, frame)
+            if record is not None:
+                ops.failed(record, error)
             _leave_out_call(error)
             del ops, record, frame  # the traceback keeps this frame
             raise
-        ops.end(record, result)
+        if place and not ops.is_unused(place, result):
+            record = ops.begin(func, args, kwargs, frame)  # what it was given is as it was
+        if record is not None:
+            ops.end(record, result)
         return result
 
 

@@ -101,6 +101,26 @@ class OpRecorder(RecordedTensors):
         raise NotImplementedError
 
     @uninterrupted
+    def unused_place(self, op: Any, frame: FrameType) -> Any:
+        """The place of an op that needn't be recorded: it is before a run, and none will use it.
+
+        Returns:
+            What `is_unused` is to be told then; ``None``: it is one for `begin`.
+        """
+        if not self._is_ahead or self.unused is None or self.passage is not None:
+            return None
+        return None if facts_of(op).has_writes else self.unused.place(frame)
+
+    @uninterrupted
+    def is_unused(self, place: Any, result: Any) -> bool:
+        """Whether what such an op has made needn't be known either: it is clean."""
+        try:
+            return self.unused is not None and self.unused.is_clean(place, result)
+        except Exception as error:
+            self._trouble(error)
+            return False
+
+    @uninterrupted
     def begin(  # noqa: PLR0915
         self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType | None
     ) -> OpRecord | None:

@@ -24,6 +24,7 @@ from tfdbg_cli.engines.torch.record.describing import Describer
 from tfdbg_cli.engines.torch.record.holding import Holder
 from tfdbg_cli.engines.torch.record.op_record import JUDGED, NOT_JUDGED, OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.tracking import Tracker
+from tfdbg_cli.engines.torch.record.unused import UnusedOps
 from tfdbg_cli.engines.torch.record.written import make_written
 from tfdbg_cli.engines.torch.values.access import is_given_back
 
@@ -52,6 +53,7 @@ class RecordedTensors:
         given: what no op has made, and what other processes have sent; whoever looks takes it.
         holder: of the values.
         troubles: what went wrong in here.
+        unused: which ops before the run aren't recorded; ``None``: all are.
         is_eager: records are put into words at once: their names say which values are held.
     """
 
@@ -80,6 +82,7 @@ class RecordedTensors:
         self._begins_at = 0
         self._first_sequence = NO_SEQUENCE
         self._is_ahead = False
+        self.unused: UnusedOps | None = None
         self._is_over = False
         self.given: list[OpRecord] = []
         self._kept: list[OpOutput] = []  # at the end
@@ -268,6 +271,8 @@ class RecordedTensors:
 
     def _unknown_leaf(self, tensor: torch.Tensor, frame: FrameType | None) -> OpOutput:
         """The record of a tensor that belongs to nothing that has names."""
+        if self.unused is not None:
+            self.unused.find(tensor)
         name = self._leaves.variable(tensor, frame) or f"tensor_{next(self._unnamed)}"
         output = self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
         if tensor.grad_fn is not None:
@@ -372,6 +377,8 @@ class RecordedTensors:
         adopted = [found[index] for index in sorted(found)]
         for current in adopted:
             current.is_adopted = True
+            if self.unused is not None:
+                self.unused.use(current.frames)
         self._describer.name_again(adopted)
         if not self.is_eager:
             return
@@ -390,6 +397,8 @@ class RecordedTensors:
         output = self._tracker.find(tensor)
         if output is not None and not output.record.is_adopted:
             self._adopt(output.record)
+        if output is None and self.unused is not None:
+            self.unused.find(tensor)
 
     def name_used(self, tensor: torch.Tensor, when: int) -> None:
         """Likewise, at the end: it gets a name if it has none.

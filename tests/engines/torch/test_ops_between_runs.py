@@ -1,0 +1,48 @@
+"""Ops between runs at the level of modules: those that no run uses aren't recorded."""
+
+import pytest
+from modules_kit import first_bad, line_of, lines_left, watched
+
+UNUSED = """
+import sys
+import torch
+from torch import nn
+
+bad = int(sys.argv[1])
+torch.manual_seed(0)
+net = nn.Linear(4, 1)
+opt = torch.optim.SGD(net.parameters(), 0.1)
+
+
+def prepare(x):
+    return torch.log(x)
+
+
+for step in range(80):
+    made = prepare(torch.full((3, 4), 0.0 if step == bad else 1.0))
+    try:
+        made[5]
+    except IndexError as error:
+        print("LEFT", str(error)[:20])
+    loss = net(made if step >= 70 else torch.ones(3, 4)).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+print("LEFT", loss.item())
+"""
+
+
+@pytest.mark.parametrize(("bad", "maker"), [(70, "Input"), (75, "full")])
+def test_the_first_one_that_is_used_is_told_exactly(bad, maker, programs, tmp_path):
+    path = tmp_path / "unused.py"
+    path.write_text(UNUSED)
+    plain = programs.plain(path, str(bad))
+    exact = watched(programs, path, str(bad), level="values", name="origin_of_nonfinite")
+    done = watched(programs, path, str(bad), name="origin_of_nonfinite")
+    assert lines_left(plain) == lines_left(done) != [], done.out + done.err
+    assert first_bad(done) == first_bad(exact) == "-inf log:0"
+    assert line_of(done) == line_of(exact) != ""
+    assert f"run #{bad + 1}:" in done.out
+    # Ops of a place are recorded from the time on at which a run has used one.
+    assert f"From:  [{maker}]" in done.out, done.out
+    assert "From:  [full]" in exact.out

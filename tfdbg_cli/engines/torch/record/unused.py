@@ -1,0 +1,78 @@
+"""Ops between runs whose results no run uses: metrics, printing, what becomes of a prediction."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from tfdbg_cli.engines.torch.runs.exact_check import are_clean
+
+__all__ = ["UnusedOps"]
+
+# So many ops of a place are recorded before it counts as one that no run uses.
+_ENOUGH = 50
+_MOST_RESULTS, _MOST_PLACES = 1000, 10_000
+
+#: The op's place and the place that has called it: code and instruction of each.
+_Place = tuple[int, int, int, int]
+
+
+class UnusedOps:
+    """Tells which ops before a run needn't be recorded: nothing at their place was ever used."""
+
+    def __init__(self) -> None:
+        self._counts: dict[_Place, int] = {}
+        self._used: set[_Place] = set()
+        self._codes: dict[int, CodeType] = {}  # held: no other code has its address
+        self._results: dict[int, tuple[weakref.ref[torch.Tensor], _Place]] = {}
+
+    def place(self, frame: FrameType) -> _Place | None:
+        """The place of an op that needn't be recorded; ``None``: it has to be.
+
+        Args:
+            frame: in which it is called.
+        """
+        outer = frame.f_back or frame
+        code, outer_code = frame.f_code, outer.f_code
+        place = id(code), frame.f_lasti, id(outer_code), outer.f_lasti
+        count = self._counts.get(place, 0)
+        if count > _ENOUGH:
+            return None if place in self._used else place
+        if not count:
+            if len(self._counts) >= _MOST_PLACES:
+                for known in (self._counts, self._used, self._codes, self._results):
+                    known.clear()
+            self._codes[id(code)], self._codes[id(outer_code)] = code, outer_code
+        self._counts[place] = count + 1
+        return None
+
+    def is_clean(self, place: _Place, result: Any) -> bool:
+        """Whether what an op has made that wasn't recorded is known to be clean: it needn't be."""
+        made = result if isinstance(result, list | tuple) else (result,)
+        tensors = [each for each in made if isinstance(each, torch.Tensor)]
+        if not are_clean(tensors):
+            return False
+        if len(self._results) >= _MOST_RESULTS:
+            self._results.clear()
+        self._results.update((id(each), (weakref.ref(each), place)) for each in tensors)
+        return True
+
+    def use(self, frames: Sequence[Any]) -> None:
+        """A run uses what a recorded op has made: its place is one of those that count.
+
+        Args:
+            frames: of the op: code, instruction and so on, innermost first; empty: it is none.
+        """
+        if frames:
+            code, at, outer, outer_at = (*frames[:4], *frames[:2])[:4]
+            self._used.add((id(code), at, id(outer), outer_at))
+
+    def find(self, tensor: torch.Tensor) -> None:
+        """A run uses a tensor that nobody knows: from now on the ops of its place are recorded."""
+        reference, place = self._results.get(id(tensor), (None, None))
+        if reference is not None and reference() is tensor and place is not None:
+            self._used.add(place)
