@@ -5,6 +5,7 @@ from modules_kit import first_bad, line_of, lines_left, watched
 
 CLIPPED = """
 import sys
+import warnings
 import torch
 from torch import nn
 
@@ -20,6 +21,7 @@ def closure():
         loss = loss * 1e30  # each gradient is finite, and their norm is not
     if step == 2 and fault == "gradient":
         loss = (loss - loss.detach()).sqrt()
+    warnings.warn("told", stacklevel=2)
     opt.zero_grad()
     loss.backward()
     try:
@@ -66,6 +68,9 @@ def test_what_began_it_is_told_as_at_the_level_of_values(fault, way, program, pr
     )
     assert lines_left(plain) == lines_left(exact) == lines_left(done) != [], done.out + done.err
     assert line_of(done) == line_of(exact)
+    assert [line for line in plain.err.splitlines() if "told" in line] == [
+        line for line in done.err.splitlines() if "told" in line
+    ]
     assert FAULTS[fault] in first_bad(done)
     assert FAULTS[fault] in first_bad(exact)
     is_clipping_bad = fault != "update"

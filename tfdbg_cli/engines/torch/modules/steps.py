@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -34,7 +34,7 @@ from tfdbg_cli.engines.torch.record.fast_steps import DTYPES, LARGEST, MOST_BYTE
 from tfdbg_cli.engines.torch.values.access import Access, access
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 
-__all__ = ["StepStart", "calls_once"]
+__all__ = ["StepStart", "calls_once", "closure_in"]
 
 # Numbers with which a step of Adam can't go bad.
 _LEAST_EPS, _LARGEST_BETA = 1e-16, 0.9999
@@ -213,6 +213,14 @@ class StepStart:
                 _put(self._tensors, after)
                 for put_back in reversed(restore):
                     put_back()
+
+
+def closure_in(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The closure that a step is given, or what else; ``None``: nothing.
+
+    Accelerate, and so the Trainer of Transformers, hands on a closure that is none.
+    """
+    return next((each for each in (*args, *kwargs.values()) if each is not None), None)
 
 
 def calls_once(optimizer: Any, closure: Any) -> bool:

@@ -51,28 +51,40 @@ class UnusedOps:
         return None
 
     def is_clean(self, place: _Place, result: Any) -> bool:
-        """Whether what an op has made that wasn't recorded is known to be clean: it needn't be."""
+        """Whether what an op has made that wasn't recorded is known to be clean: it needn't be.
+
+        If it isn't, the next ones of the place are recorded.
+        """
         made = result if isinstance(result, list | tuple) else (result,)
         tensors = [each for each in made if isinstance(each, torch.Tensor)]
-        if not are_clean(tensors):
+        floating = [e for e in tensors if e.dtype.is_floating_point or e.dtype.is_complex]
+        if floating and not are_clean(floating):
+            self._used.add(place)
             return False
         if len(self._results) >= _MOST_RESULTS:
             self._results.clear()
-        self._results.update((id(each), (weakref.ref(each), place)) for each in tensors)
+        for each in tensors:
+            self._results[id(each)] = weakref.ref(each), place
         return True
 
-    def use(self, frames: Sequence[Any]) -> None:
-        """A run uses what a recorded op has made: its place is one of those that count.
+    def place_of(self, tensor: torch.Tensor) -> _Place | None:
+        """The place of the op that has made a tensor, if it wasn't recorded."""
+        reference, place = self._results.get(id(tensor), (None, None))
+        return place if reference is not None and reference() is tensor else None
+
+    def use(self, place: _Place | None) -> None:
+        """A run uses what an op of a place has made: its ops are recorded from now on."""
+        if place is not None:
+            self._used.add(place)
+
+    @staticmethod
+    def place_in(frames: Sequence[Any]) -> _Place | None:
+        """The place of a recorded op.
 
         Args:
-            frames: of the op: code, instruction and so on, innermost first; empty: it is none.
+            frames: code, instruction and so on, innermost first; empty: it is a leaf.
         """
-        if frames:
-            code, at, outer, outer_at = (*frames[:4], *frames[:2])[:4]
-            self._used.add((id(code), at, id(outer), outer_at))
-
-    def find(self, tensor: torch.Tensor) -> None:
-        """A run uses a tensor that nobody knows: from now on the ops of its place are recorded."""
-        reference, place = self._results.get(id(tensor), (None, None))
-        if reference is not None and reference() is tensor and place is not None:
-            self._used.add(place)
+        if not frames:
+            return None
+        code, at, outer, outer_at = (*frames[:4], *frames[:2])[:4]
+        return id(code), at, id(outer), outer_at
