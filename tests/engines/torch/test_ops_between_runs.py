@@ -47,6 +47,7 @@ def test_the_first_one_that_is_used_is_told_exactly(bad, maker, programs, tmp_pa
     assert f"From:  [{maker}]" in done.out, done.out
     assert "From:  [full]" in exact.out
 
+
 # Both dispatch modes are on where a run ends in inference mode.
 INFERENCE = """
 import torch
