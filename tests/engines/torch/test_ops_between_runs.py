@@ -83,3 +83,30 @@ def test_what_is_written_between_runs_is_told_once_it_is_used(bad, programs, tmp
         assert first_bad(done) == first_bad(exact)
         assert "inf mul_" in first_bad(done)
         assert line_of(done) == line_of(exact) != ""
+
+
+# Both dispatch modes are on where a run ends in inference mode.
+INFERENCE = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Linear(4, 1)
+for step in range(60):
+    with torch.inference_mode():
+        x = torch.randn(3, 4)
+        out = net(x)
+        out = out if step < 55 else net(x * 1e30 * 1e30)
+        print("LEFT", out.sum().item())
+    print("LEFT", out.clone().mul(3).sum().item())
+"""
+
+
+def test_ops_in_inference_mode_are_told_apart(programs, tmp_path):
+    path = tmp_path / "inference.py"
+    path.write_text(INFERENCE)
+    plain = programs.plain(path)
+    exact = watched(programs, path, level="values", name="origin_of_nonfinite")
+    done = watched(programs, path, name="origin_of_nonfinite")
+    assert lines_left(plain) == lines_left(done) != [], done.out + done.err
+    assert first_bad(done) == first_bad(exact) == "-inf mul_1:0"

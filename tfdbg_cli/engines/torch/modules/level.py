@@ -439,12 +439,13 @@ class ModulesLevel(TorchLevel):
     @contextlib.contextmanager
     def _open_step(self) -> Iterator[None]:
         """What is done in a step is looked at as if there were none around it."""
+        was_open = self._is_open_step  # a closure may make another optimizer's step with one
         self._is_open_step = True
         self.wake()
         try:
             yield
         finally:
-            self._is_open_step = False
+            self._is_open_step = was_open
 
     def _step_again(self, start: StepStart, make: Callable[[], Any]) -> None:
         """Make a step once more whose parameters are bad, with every op recorded."""

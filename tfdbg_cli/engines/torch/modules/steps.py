@@ -224,9 +224,12 @@ def closure_in(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
 
 
 def calls_once(optimizer: Any, closure: Any) -> bool:
-    """Whether an optimizer calls a closure once, before it does anything else."""
+    """Whether an optimizer calls a closure once, before it does anything else.
+
+    Hooks of the program's may call it, too, or ask which it is.
+    """
     is_known = _is_known(optimizer) and not isinstance(optimizer, torch.optim.LBFGS)
-    return is_known and callable(closure)
+    return is_known and callable(closure) and not calls_hooks(optimizer)
 
 
 def _is_ordinary(optimizer: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.dumps.sources import is_debugger_code
 from tfdbg_cli.engines.torch.runs.exact_check import are_clean
 
 __all__ = ["UnusedOps"]
@@ -19,6 +20,8 @@ _MOST_RESULTS, _MOST_PLACES = 1000, 10_000
 
 #: The op's place and the place that has called it: code and instruction of each.
 _Place = tuple[int, int, int, int]
+
+_OVERLOAD_CALL = type(torch.ops.aten.add.Tensor).__call__.__code__
 
 
 class UnusedOps:
@@ -36,6 +39,9 @@ class UnusedOps:
         Args:
             frame: in which it is called.
         """
+        if frame.f_code is _OVERLOAD_CALL:
+            while _is_between(frame.f_code) and frame.f_back is not None:
+                frame = frame.f_back
         outer = frame.f_back or frame
         code, outer_code = frame.f_code, outer.f_code
         place = id(code), frame.f_lasti, id(outer_code), outer.f_lasti
@@ -86,5 +92,13 @@ class UnusedOps:
         """
         if not frames:
             return None
-        code, at, outer, outer_at = (*frames[:4], *frames[:2])[:4]
+        first, last = 0, len(frames) - 2
+        while first < last and _is_between(frames[first]):
+            first += 2
+        code, at, outer, outer_at = (*frames[first : first + 4], *frames[first : first + 2])[:4]
         return id(code), at, id(outer), outer_at
+
+
+def _is_between(code: CodeType) -> bool:
+    """Whether a frame is there only because one dispatch mode of ours hands an op to the other."""
+    return code is _OVERLOAD_CALL or is_debugger_code(code)
