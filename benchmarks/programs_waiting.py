@@ -58,6 +58,7 @@ PROGRAMS = (
     Program("PyTorch, MLP", _TORCH, "mlp", 400, _goals(1.02, 1.2, 1.15, 1.6, 2.2)),
     Program("PyTorch, ResNet", _TORCH, "resnet", 40, _goals(1.01, 1.05, 1.03, 1.15, 1.25)),
     Program("PyTorch, transformer", _TORCH, "transformer", 120, _goals(1.01, 1.08, 1.05, 1.4, 1.5)),
+    Program("PyTorch, with a closure", _TORCH, "closure", 120, _goals(1.01, 1.08)),
     Program("PyTorch, a loader of images", _TORCH, "loader", 300, _goals(1.02, 1.1)),
     Program("TensorFlow 2, CNN", _TF2, "cnn", 200, _goals(1.01, 1.12)),
     Program("TensorFlow 2, transformer", _TF2, "transformer", 150, _goals(1.01, 1.12)),

@@ -5,6 +5,7 @@ from modules_kit import first_bad, line_of, lines_left, watched
 
 CLIPPED = """
 import sys
+import warnings
 import torch
 from torch import nn
 
@@ -20,6 +21,7 @@ def closure():
         loss = loss * 1e30  # each gradient is finite, and their norm is not
     if step == 2 and fault == "gradient":
         loss = (loss - loss.detach()).sqrt()
+    warnings.warn("told", stacklevel=2)
     opt.zero_grad()
     loss.backward()
     try:
@@ -66,8 +68,98 @@ def test_what_began_it_is_told_as_at_the_level_of_values(fault, way, program, pr
     )
     assert lines_left(plain) == lines_left(exact) == lines_left(done) != [], done.out + done.err
     assert line_of(done) == line_of(exact)
+    assert [line for line in plain.err.splitlines() if "told" in line] == [
+        line for line in done.err.splitlines() if "told" in line
+    ]
     assert FAULTS[fault] in first_bad(done)
     assert FAULTS[fault] in first_bad(exact)
     is_clipping_bad = fault != "update"
     assert ("foreach_norm" in done.out) is is_clipping_bad  # otherwise its ops aren't recorded
     assert "foreach_norm" in exact.out
+
+
+LIMITS = """
+import sys
+import torch
+from torch import nn
+
+limit = float(sys.argv[1])
+torch.manual_seed(0)
+net = nn.Linear(4, 3)
+opt = torch.optim.SGD(net.parameters(), 0.1)
+for step in range(4):
+    loss = net(torch.randn(8, 4)).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(net.parameters(), limit if step == 2 else 1.0)
+    opt.step()
+    print("LEFT", loss.item())
+"""
+NESTED = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+nets = [nn.Linear(4, 1) for _ in range(2)]
+opts = [torch.optim.SGD(net.parameters(), 0.1) for net in nets]
+
+def loss_of(at, factor=1.0):
+    opts[at].zero_grad()
+    loss = nets[at](torch.randn(8, 4)).square().mean() * factor
+    loss.backward()
+    return loss
+
+def closure():
+    inner = opts[1].step(lambda: loss_of(1))
+    return inner + loss_of(0, float("nan") if step == 2 else 1.0)
+
+for step in range(4):
+    print("LEFT", opts[0].step(closure).item())
+"""
+HOOKED = """
+import sys
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Linear(4, 1)
+opt = torch.optim.SGD(net.parameters(), 0.1)
+
+def closure():
+    opt.zero_grad()
+    loss = net(torch.randn(8, 4)).square().mean()
+    loss.backward()
+    opt.param_groups[0]["lr"] = float("inf") if step == 2 else 0.1
+    return loss
+
+def hook(optimizer, args, kwargs):
+    print("LEFT", [each is closure for each in args], {k: v is closure for k, v in kwargs.items()})
+
+opt.register_step_pre_hook(hook)
+opt.register_step_post_hook(hook)
+for step in range(4):
+    print("LEFT", (opt.step(closure=closure) if step % 2 else opt.step(closure)).item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "bad"),
+    [
+        pytest.param(LIMITS, ["nan"], "nan mul:0", id="limit"),
+        pytest.param(LIMITS, ["-inf"], "inf mul:0", id="negative"),
+        pytest.param(NESTED, [], "nan mul", id="closure in a closure"),
+        pytest.param(HOOKED, [], "inf optimizer/", id="hooks get the closure"),
+    ],
+)
+def test_limits_closures_and_hooks_of_all_kinds(text, given, bad, tmp_path, programs):
+    path = tmp_path / "special.py"
+    path.write_text(text)
+    plain = programs.plain(path, *given)
+    done, exact = (
+        watched(programs, path, *given, level=level, name="origin_of_nonfinite")
+        for level in ("modules", "values")
+    )
+    assert lines_left(plain) == lines_left(exact) == lines_left(done) != [], done.out + done.err
+    assert line_of(done) == line_of(exact) != ""
+    assert bad in first_bad(done)
+    assert first_bad(done) == first_bad(exact)

@@ -46,3 +46,67 @@ def test_the_first_one_that_is_used_is_told_exactly(bad, maker, programs, tmp_pa
     # Ops of a place are recorded from the time on at which a run has used one.
     assert f"From:  [{maker}]" in done.out, done.out
     assert "From:  [full]" in exact.out
+
+
+AVERAGE = """
+import sys
+import torch
+from torch import nn
+
+bad = int(sys.argv[1])
+torch.manual_seed(0)
+net = nn.Linear(4, 1)
+opt = torch.optim.SGD(net.parameters(), 0.01)
+average = torch.zeros(2, 4)
+for step in range(80):
+    with torch.no_grad():
+        average[0].mul_(float("inf") if step == bad else 0.9).add_(net.weight[0], alpha=0.1)
+        average[1] += 1
+    given = average if step >= 70 else torch.ones(2, 4)
+    loss = net(given / 100).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    print("LEFT", average.double().sum().item(), loss.item())
+"""
+
+
+@pytest.mark.parametrize("bad", [75, 100])
+def test_what_is_written_between_runs_is_told_once_it_is_used(bad, programs, tmp_path):
+    path = tmp_path / "average.py"
+    path.write_text(AVERAGE)
+    plain = programs.plain(path, str(bad))
+    exact = watched(programs, path, str(bad), level="values", name="origin_of_nonfinite")
+    done = watched(programs, path, str(bad), name="origin_of_nonfinite")
+    assert lines_left(plain) == lines_left(exact) == lines_left(done) != [], done.out + done.err
+    if bad < 80:
+        assert first_bad(done) == first_bad(exact)
+        assert "inf mul_" in first_bad(done)
+        assert line_of(done) == line_of(exact) != ""
+
+
+# Both dispatch modes are on where a run ends in inference mode.
+INFERENCE = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Linear(4, 1)
+for step in range(60):
+    with torch.inference_mode():
+        x = torch.randn(3, 4)
+        out = net(x)
+        out = out if step < 55 else net(x * 1e30 * 1e30)
+        print("LEFT", out.sum().item())
+    print("LEFT", out.clone().mul(3).sum().item())
+"""
+
+
+def test_ops_in_inference_mode_are_told_apart(programs, tmp_path):
+    path = tmp_path / "inference.py"
+    path.write_text(INFERENCE)
+    plain = programs.plain(path)
+    exact = watched(programs, path, level="values", name="origin_of_nonfinite")
+    done = watched(programs, path, name="origin_of_nonfinite")
+    assert lines_left(plain) == lines_left(done) != [], done.out + done.err
+    assert first_bad(done) == first_bad(exact) == "-inf mul_1:0"

@@ -27,6 +27,11 @@ _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "importlib_bo
 _TO_ROOT = os.path.join(_FOLDER, *[".."] * len(Path(_FOLDER).parts[1:]))
 
 
+# By the ids of codes, which live as long as they: what `seeming` gives, and the two.
+_seeming: dict[tuple[int, int], tuple[CodeType, CodeType, CodeType]] = {}
+_MOST_SEEMING = 1000
+
+
 def seem(made: Any, original: Any) -> None:
     """Let a function be at the place of the one that it stands for, if that is known.
 
@@ -40,12 +45,17 @@ def seem(made: Any, original: Any) -> None:
 
 
 def seeming(code: CodeType, original: CodeType) -> CodeType:
-    """A code at the place of another one."""
+    """A code at the place of another one; the same one whenever it is asked for."""
     if code.co_filename.startswith(_FOLDER):
         return code
-    return code.replace(
-        co_filename=_TO_ROOT + original.co_filename, co_firstlineno=original.co_firstlineno
-    )
+    known = _seeming.get((id(code), id(original)))
+    if known is None:
+        if len(_seeming) >= _MOST_SEEMING:
+            _seeming.clear()
+        path = _TO_ROOT + original.co_filename
+        made = code.replace(co_filename=path, co_firstlineno=original.co_firstlineno)
+        known = _seeming[id(code), id(original)] = made, code, original
+    return known[0]
 
 
 # Each is on one line, which becomes the frame's.

@@ -19,6 +19,7 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import MODULES
+from tfdbg_cli.engines.kit.patching.places import seem
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
 from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation, surrounding
 from tfdbg_cli.engines.torch.levels import TorchLevel
@@ -43,16 +44,16 @@ from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode, mark_end,
 from tfdbg_cli.engines.torch.modules.replay import Aside, Replayer, ReplayRefusal
 from tfdbg_cli.engines.torch.modules.search import Search
 from tfdbg_cli.engines.torch.modules.state import version_of
-from tfdbg_cli.engines.torch.modules.steps import StepStart, calls_once
+from tfdbg_cli.engines.torch.modules.steps import StepStart, calls_once, closure_in
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import quiet, storage_key
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER
-from tfdbg_cli.engines.torch.record.unused import UnusedOps
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
 from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
 from tfdbg_cli.engines.torch.runs.replacing import cannot_replace
+from tfdbg_cli.engines.torch.runs.unused import UnusedOps
 from tfdbg_cli.engines.torch.values.access import gradient_of
 
 __all__ = ["ModulesLevel"]
@@ -86,6 +87,7 @@ class ModulesLevel(TorchLevel):
         stale: what was bad in earlier runs.
         sizes: gets the largest magnitudes.
         examines: it is of interest whether calls could be made once more, though nothing is bad.
+        unused: knows which ops outside of modules needn't be recorded.
         allowance: see `FullLevel`.
     """
 
@@ -104,6 +106,7 @@ class ModulesLevel(TorchLevel):
         stale: Stale,
         sizes: Sizes,
         examines: bool,
+        unused: UnusedOps,
         allowance: int | None = None,
     ) -> None:
         super().__init__(watch)
@@ -114,8 +117,7 @@ class ModulesLevel(TorchLevel):
         self._spares = spares
         is_like = bool(spares) and spares[-1].is_like(watch, allowance)
         self._outside = spares.pop() if is_like else FullLevel(watch, names, allowance=allowance)
-        if self._outside.ops.unused is None:
-            self._outside.ops.unused = UnusedOps()
+        self._outside.ops.unused = unused
         self._may_renew = False  # that, for the next run
         self._most = _MOST_AT_FIRST if allowance is None else allowance
         self._stale = stale
@@ -387,15 +389,15 @@ class ModulesLevel(TorchLevel):
             others = [each for each in found if id(each) not in known]
             self._checks.add_all(WEIGHT, others, others)
 
-    def make_step(self, optimizer: Any, make: Callable[..., Any], closure: Any = None) -> Around:
+    def make_step(self, optimizer: Any, call: Invocation) -> Around:
         """Make a step, so that it can be made once more if something bad comes of it.
 
         Args:
             optimizer: whose step it is.
-            make: makes it; with another closure than the program's if it is given one.
-            closure: the program's, or what else it hands on; ``None``: nothing.
+            call: makes it.
         """
-        call: Invocation = make, (), {}
+        make, args, kwargs = call
+        closure = closure_in(args, kwargs)
         if self._open or "backward" in self._phases:
             return (yield call)
         if closure is not None and not calls_once(optimizer, closure):
@@ -408,9 +410,12 @@ class ModulesLevel(TorchLevel):
         starts: list[tuple[StepStart, Callable[[], Any]]] = []
         if closure is not None:
             calling = functools.partial(self._calling, closure, optimizer, make, starts)
-            call = make, (surrounding(closure, calling),), {}
+            standing = surrounding(closure, calling)
+            seem(standing, closure)
+            call = make, (standing,), {}
         else:
-            starts.append((StepStart(optimizer, self._most), make))
+            again = functools.partial(make, *args, **kwargs)
+            starts.append((StepStart(optimizer, self._most), again))
         value = yield call
         for start, _ in starts:
             start.learn()
@@ -428,18 +433,19 @@ class ModulesLevel(TorchLevel):
         with self._open_step():
             loss = yield closure, (), {}
         self.rest()
-        starts.append((StepStart(optimizer, self._most), lambda: make(lambda: loss)))
+        starts.append((StepStart(optimizer, self._most), functools.partial(make, lambda: loss)))
         return loss
 
     @contextlib.contextmanager
     def _open_step(self) -> Iterator[None]:
         """What is done in a step is looked at as if there were none around it."""
+        was_open = self._is_open_step  # a closure may make another optimizer's step with one
         self._is_open_step = True
         self.wake()
         try:
             yield
         finally:
-            self._is_open_step = False
+            self._is_open_step = was_open
 
     def _step_again(self, start: StepStart, make: Callable[[], Any]) -> None:
         """Make a step once more whose parameters are bad, with every op recorded."""

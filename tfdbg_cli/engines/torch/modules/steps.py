@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -34,7 +34,7 @@ from tfdbg_cli.engines.torch.record.fast_steps import DTYPES, LARGEST, MOST_BYTE
 from tfdbg_cli.engines.torch.values.access import Access, access
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 
-__all__ = ["StepStart", "calls_once"]
+__all__ = ["StepStart", "calls_once", "closure_in"]
 
 # Numbers with which a step of Adam can't go bad.
 _LEAST_EPS, _LARGEST_BETA = 1e-16, 0.9999
@@ -215,10 +215,21 @@ class StepStart:
                     put_back()
 
 
+def closure_in(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The closure that a step is given, or what else; ``None``: nothing.
+
+    Accelerate, and so the Trainer of Transformers, hands on a closure that is none.
+    """
+    return next((each for each in (*args, *kwargs.values()) if each is not None), None)
+
+
 def calls_once(optimizer: Any, closure: Any) -> bool:
-    """Whether an optimizer calls a closure once, before it does anything else."""
+    """Whether an optimizer calls a closure once, before it does anything else.
+
+    Hooks of the program's may call it, too, or ask which it is.
+    """
     is_known = _is_known(optimizer) and not isinstance(optimizer, torch.optim.LBFGS)
-    return is_known and callable(closure)
+    return is_known and callable(closure) and not calls_hooks(optimizer)
 
 
 def _is_ordinary(optimizer: Any) -> bool:

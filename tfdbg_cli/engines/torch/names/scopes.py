@@ -104,9 +104,10 @@ class Leaf:
         parameter: the record of that parameter, or its name; ``None``: it belongs to none.
         rest: what comes after its name.
         note: what its elements don't tell: which part it is of a tensor that several ranks share.
+        place: of an op that has made it and wasn't recorded, see `UnusedOps`.
     """
 
-    __slots__ = ("name", "note", "op_type", "parameter", "reference", "rest")
+    __slots__ = ("name", "note", "op_type", "parameter", "place", "reference", "rest")
 
     def __init__(
         self, tensor: torch.Tensor, name: str, op_type: str, parameter: Any = None, rest: str = ""
@@ -117,6 +118,7 @@ class Leaf:
         self.op_type = op_type
         self.rest = rest
         self.note = ""
+        self.place: Any = None
 
 
 class Names:

@@ -89,7 +89,9 @@ class CaptureMode(DispatchMode):
                     raise
                 ops.done(started, result)
                 return result
-        place = ops.unused_place(func, frame) if ops is not None and ops.unused else None
+        place = None
+        if ops is not None and ops.unused is not None:
+            place = ops.unused_place(func, frame)
         record = ops.begin(func, args, kwargs, frame) if ops is not None and not place else None
         if ops is None or (record is None and not place):
             return call(func, args, kwargs)

@@ -24,8 +24,8 @@ from tfdbg_cli.engines.torch.record.describing import Describer
 from tfdbg_cli.engines.torch.record.holding import Holder
 from tfdbg_cli.engines.torch.record.op_record import JUDGED, NOT_JUDGED, OpOutput, OpRecord
 from tfdbg_cli.engines.torch.record.tracking import Tracker
-from tfdbg_cli.engines.torch.record.unused import UnusedOps
 from tfdbg_cli.engines.torch.record.written import make_written
+from tfdbg_cli.engines.torch.runs.unused import UnusedOps
 from tfdbg_cli.engines.torch.values.access import is_given_back
 
 __all__ = ["RecordedTensors"]
@@ -271,10 +271,13 @@ class RecordedTensors:
 
     def _unknown_leaf(self, tensor: torch.Tensor, frame: FrameType | None) -> OpOutput:
         """The record of a tensor that belongs to nothing that has names."""
-        if self.unused is not None:
-            self.unused.find(tensor)
         name = self._leaves.variable(tensor, frame) or f"tensor_{next(self._unnamed)}"
-        output = self._leaf(tensor, Leaf(tensor, f"input/{name}", "Input"))
+        leaf = Leaf(tensor, f"input/{name}", "Input")
+        if self.unused is not None:
+            leaf.place = self.unused.place_of(tensor)
+            if not self._is_ahead:
+                self.unused.use(leaf.place)
+        output = self._leaf(tensor, leaf)
         if tensor.grad_fn is not None:
             # Autograd numbers its nodes, on each thread: this one is of the run, or from before.
             number = sequence_of(tensor.grad_fn)
@@ -378,7 +381,9 @@ class RecordedTensors:
         for current in adopted:
             current.is_adopted = True
             if self.unused is not None:
-                self.unused.use(current.frames)
+                leaf = current.leaf
+                place = self.unused.place_in(current.frames) if leaf is None else leaf.place
+                self.unused.use(place)
         self._describer.name_again(adopted)
         if not self.is_eager:
             return
@@ -398,7 +403,7 @@ class RecordedTensors:
         if output is not None and not output.record.is_adopted:
             self._adopt(output.record)
         if output is None and self.unused is not None:
-            self.unused.find(tensor)
+            self.unused.use(self.unused.place_of(tensor))
 
     def name_used(self, tensor: torch.Tensor, when: int) -> None:
         """Likewise, at the end: it gets a name if it has none.

@@ -184,9 +184,7 @@ class RunRecorder(TorchLevel):
 
     def renew(self) -> None:
         """Begin again as if nothing had been recorded; all that was held is let go of."""
-        unused = self.ops.unused
         self.holder, self.ops = self._make()
-        self.ops.unused = unused
         self._mode.tell(self.ops)
         self._epoch = epoch()
 

@@ -19,6 +19,7 @@ from tfdbg_cli.engines.torch.modules.replay import Aside
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel, RecordsLevel
 from tfdbg_cli.engines.torch.runs.magnitudes import Magnitudes, Sizes
+from tfdbg_cli.engines.torch.runs.unused import UnusedOps
 
 __all__ = ["TorchCapturePolicy"]
 
@@ -51,7 +52,7 @@ class TorchCapturePolicy(CapturePolicy):
         self._optimizers = optimizers
         self._aside = aside
         self._spares: list[FullLevel] = []
-        self._facts, self._stale = FactsOf(), Stale()
+        self._facts, self._stale, self._unused = FactsOf(), Stale(), UnusedOps()
         self._magnitudes = Magnitudes(names, tracks)
 
     def obstacle(self, kind: str, costs: RunCosts) -> str:
@@ -69,7 +70,8 @@ class TorchCapturePolicy(CapturePolicy):
                 if level == FULL
                 else RecordsLevel(watch, self._names, allowance)
             )
-            made.sizes = sizes if watch.filter_name in CHECKED else None
+            if watch.filter_name in CHECKED:
+                made.sizes, made.ops.unused = sizes, self._unused if self.is_free else None
             return made
         return ModulesLevel(
             watch,
@@ -82,6 +84,7 @@ class TorchCapturePolicy(CapturePolicy):
             self._stale,
             sizes,
             not costs.seconds[MODULES] and self.setting("level") == "auto",
+            self._unused,
             allowance,
         )
 

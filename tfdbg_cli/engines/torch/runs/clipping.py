@@ -34,7 +34,9 @@ class Clipping:
         self, original: Any, args: Sequence[Any], kwargs: Mapping[str, Any], is_norm: bool
     ) -> Around:
         """A call of one of the two."""
-        self._is_at_work = is_norm
+        limit = args[1] if len(args) > 1 else kwargs.get("max_norm" if is_norm else "clip_value")
+        # (Of a limit that is none, nan say, something bad may come, whatever the norm is.)
+        self._is_at_work = is_norm and isinstance(limit, int | float) and limit > 0
         try:
             value = yield original, args, kwargs
         finally:
@@ -42,7 +44,6 @@ class Clipping:
             level = self._level()
             if level is not None:
                 level.wake()
-        limit = args[1] if len(args) > 1 else kwargs.get("max_norm" if is_norm else "clip_value")
         if is_norm:
             self._notes.clipped(value, limit)
         else:

@@ -9,6 +9,7 @@ block is a run of its own.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -24,6 +25,7 @@ from tfdbg_cli.engines.torch.around.process_patches import PROCESS_PATCHES
 from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
 from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modules.level import ModulesLevel
+from tfdbg_cli.engines.torch.modules.steps import closure_in
 from tfdbg_cli.engines.torch.names.sites import has_parameters
 from tfdbg_cli.engines.torch.private import current_node
 from tfdbg_cli.engines.torch.record.capture_levels import RecordingLevel
@@ -289,19 +291,16 @@ class Runs(Lifecycle):
         if watcher is not None:
             watcher.enter_phase("optimizer" if is_optimizer else "scaler", owner)
         self._step_depth += 1
-        given = [each for each in (*args, *kwargs.values()) if each is not None]
-        closure = given[0] if given else None  # Accelerate hands on one that is none
-
-        def step(*other: Any) -> Any:
-            return original(owner, *other) if other else original(owner, *args, **kwargs)
-
+        # No frame of ours: a warning names the one that has called the step.
+        step = functools.partial(original, owner)
         try:
             with self._inside["S"]:
                 if isinstance(watcher, ModulesLevel) and is_optimizer:
-                    value = yield from watcher.make_step(owner, step, closure)
-                elif is_outermost and closure is None and self._ends_run(key):
+                    value = yield from watcher.make_step(owner, (step, args, kwargs))
+                elif is_outermost and closure_in(args, kwargs) is None and self._ends_run(key):
                     assert isinstance(watcher, RecordingLevel)
-                    value = yield from watcher.make_step(owner, step)
+                    make = functools.partial(step, *args, **kwargs)
+                    value = yield from watcher.make_step(owner, make)
                 else:
                     value = yield original, (owner, *args), kwargs
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -223,9 +224,21 @@ def _op_of(facts: OpFacts) -> Any:
 
 def _tensors(record: OpRecord, given: Sequence[_Array], is_wide: bool) -> list[torch.Tensor]:
     return [
-        _tensor(value, output.dtype, output.device, is_wide)
+        _laid_out(_tensor(value, output.dtype, output.device, is_wide), output)
         for value, output in zip(given, record.inputs, strict=True)
     ]
+
+
+def _laid_out(tensor: torch.Tensor, output: OpOutput) -> torch.Tensor:
+    """The same, laid out in memory as it was: LAPACK, for one, gives others for another layout."""
+    shape, stride = output.shape or (), output.stride or ()
+    dims = sorted(zip(stride, shape, strict=False))
+    is_apart = all(least * size <= next_one for (least, size), (next_one, _) in pairwise(dims))
+    is_alike = tensor.shape == shape and len(stride) == tensor.dim() and 0 not in stride
+    if not is_alike or not is_apart or tensor.stride() == stride:
+        return tensor
+    made = torch.empty_strided(shape, stride, dtype=tensor.dtype, device=tensor.device)
+    return made.copy_(tensor)
 
 
 def _tensor(value: _Array, dtype: torch.dtype, device: torch.device, is_wide: bool) -> torch.Tensor:

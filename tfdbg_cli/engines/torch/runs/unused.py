@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.dumps.sources import is_debugger_code
 from tfdbg_cli.engines.torch.runs.exact_check import are_clean
 
 __all__ = ["UnusedOps"]
@@ -19,6 +20,8 @@ _MOST_RESULTS, _MOST_PLACES = 1000, 10_000
 
 #: The op's place and the place that has called it: code and instruction of each.
 _Place = tuple[int, int, int, int]
+
+_OVERLOAD_CALL = type(torch.ops.aten.add.Tensor).__call__.__code__
 
 
 class UnusedOps:
@@ -36,6 +39,9 @@ class UnusedOps:
         Args:
             frame: in which it is called.
         """
+        if frame.f_code is _OVERLOAD_CALL:
+            while _is_between(frame.f_code) and frame.f_back is not None:
+                frame = frame.f_back
         outer = frame.f_back or frame
         code, outer_code = frame.f_code, outer.f_code
         place = id(code), frame.f_lasti, id(outer_code), outer.f_lasti
@@ -51,28 +57,48 @@ class UnusedOps:
         return None
 
     def is_clean(self, place: _Place, result: Any) -> bool:
-        """Whether what an op has made that wasn't recorded is known to be clean: it needn't be."""
+        """Whether what an op has made that wasn't recorded is known to be clean: it needn't be.
+
+        If it isn't, the next ones of the place are recorded.
+        """
         made = result if isinstance(result, list | tuple) else (result,)
         tensors = [each for each in made if isinstance(each, torch.Tensor)]
-        if not are_clean(tensors):
+        floating = [e for e in tensors if e.dtype.is_floating_point or e.dtype.is_complex]
+        if floating and not are_clean(floating):
+            self._used.add(place)
             return False
         if len(self._results) >= _MOST_RESULTS:
             self._results.clear()
-        self._results.update((id(each), (weakref.ref(each), place)) for each in tensors)
+        for each in tensors:
+            self._results[id(each)] = weakref.ref(each), place
         return True
 
-    def use(self, frames: Sequence[Any]) -> None:
-        """A run uses what a recorded op has made: its place is one of those that count.
+    def place_of(self, tensor: torch.Tensor) -> _Place | None:
+        """The place of the op that has made a tensor, if it wasn't recorded."""
+        reference, place = self._results.get(id(tensor), (None, None))
+        return place if reference is not None and reference() is tensor else None
+
+    def use(self, place: _Place | None) -> None:
+        """A run uses what an op of a place has made: its ops are recorded from now on."""
+        if place is not None:
+            self._used.add(place)
+
+    @staticmethod
+    def place_in(frames: Sequence[Any]) -> _Place | None:
+        """The place of a recorded op.
 
         Args:
-            frames: of the op: code, instruction and so on, innermost first; empty: it is none.
+            frames: code, instruction and so on, innermost first; empty: it is a leaf.
         """
-        if frames:
-            code, at, outer, outer_at = (*frames[:4], *frames[:2])[:4]
-            self._used.add((id(code), at, id(outer), outer_at))
+        if not frames:
+            return None
+        first, last = 0, len(frames) - 2
+        while first < last and _is_between(frames[first]):
+            first += 2
+        code, at, outer, outer_at = (*frames[first : first + 4], *frames[first : first + 2])[:4]
+        return id(code), at, id(outer), outer_at
 
-    def find(self, tensor: torch.Tensor) -> None:
-        """A run uses a tensor that nobody knows: from now on the ops of its place are recorded."""
-        reference, place = self._results.get(id(tensor), (None, None))
-        if reference is not None and reference() is tensor and place is not None:
-            self._used.add(place)
+
+def _is_between(code: CodeType) -> bool:
+    """Whether a frame is there only because one dispatch mode of ours hands an op to the other."""
+    return code is _OVERLOAD_CALL or is_debugger_code(code)
