@@ -109,7 +109,11 @@ class OpRecorder(RecordedTensors):
         """
         if not self._is_ahead or self.unused is None or self.passage is not None:
             return None
-        return None if facts_of(op).has_writes else self.unused.place(frame)
+        try:
+            return None if facts_of(op).has_writes else self.unused.place(frame)
+        except Exception as error:
+            self._trouble(error)
+            return None
 
     @uninterrupted
     def is_unused(self, place: Any, result: Any) -> bool:

@@ -35,7 +35,7 @@ class Clipping:
     ) -> Around:
         """A call of one of the two."""
         limit = args[1] if len(args) > 1 else kwargs.get("max_norm" if is_norm else "clip_value")
-        # (Of a limit that is none, nan say, something bad may come, whatever the norm is.)
+        # With a limit such as nan, clipping makes bad gradients of good ones.
         self._is_at_work = is_norm and isinstance(limit, int | float) and limit > 0
         try:
             value = yield original, args, kwargs

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_code
+from tfdbg_cli.engines.torch.private import code_of
 from tfdbg_cli.engines.torch.runs.exact_check import are_clean
 
 __all__ = ["UnusedOps"]
@@ -21,7 +22,7 @@ _MOST_RESULTS, _MOST_PLACES = 1000, 10_000
 #: The op's place and the place that has called it: code and instruction of each.
 _Place = tuple[int, int, int, int]
 
-_OVERLOAD_CALL = type(torch.ops.aten.add.Tensor).__call__.__code__
+_OVERLOAD_CALL = code_of("torch._ops", "OpOverload", "__call__")
 
 
 class UnusedOps:
