@@ -648,6 +648,10 @@ def code_of(module: str, *path: str) -> CodeType | None:
     return code if isinstance(code, CodeType) else None
 
 
+#: What an op goes through that one dispatch mode hands to another.
+OVERLOAD_CALL = code_of("torch._ops", "OpOverload", "__call__")
+
+
 def fetchers() -> Iterator[type]:
     """What makes the batches of data loaders, in workers and elsewhere, as far as it is known."""
     module = importlib.import_module("torch.utils.data._utils.fetch")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_code
-from tfdbg_cli.engines.torch.private import code_of
+from tfdbg_cli.engines.torch.private import OVERLOAD_CALL
 from tfdbg_cli.engines.torch.runs.exact_check import are_clean
 
 __all__ = ["UnusedOps"]
@@ -21,8 +21,6 @@ _MOST_RESULTS, _MOST_PLACES = 1000, 10_000
 
 #: The op's place and the place that has called it: code and instruction of each.
 _Place = tuple[int, int, int, int]
-
-_OVERLOAD_CALL = code_of("torch._ops", "OpOverload", "__call__")
 
 
 class UnusedOps:
@@ -40,7 +38,7 @@ class UnusedOps:
         Args:
             frame: in which it is called.
         """
-        if frame.f_code is _OVERLOAD_CALL:
+        if frame.f_code is OVERLOAD_CALL:
             while _is_between(frame.f_code) and frame.f_back is not None:
                 frame = frame.f_back
         outer = frame.f_back or frame
@@ -102,4 +100,4 @@ class UnusedOps:
 
 def _is_between(code: CodeType) -> bool:
     """Whether a frame is there only because one dispatch mode of ours hands an op to the other."""
-    return code is _OVERLOAD_CALL or is_debugger_code(code)
+    return code is OVERLOAD_CALL or is_debugger_code(code)
