@@ -38,7 +38,7 @@ _NOT_OURS = (
     "/asyncio/selector_events.py",  # a socket pair of its own: it has no other end to fail
     f"{_OURS}engines/numpy/",  # what a program imports
     f"{_OURS}front/launcher.py",  # reads the program
-    f"{_OURS}__main__.py",  # nothing has begun
+    f"{_OURS}front/main.py",  # nothing has begun
 )
 
 # What a call fails with: at first, and in the mode ``other``.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import builtins
 import contextlib
+import functools
 import importlib
 import io
 import os
@@ -14,7 +15,7 @@ import threading
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, SourcelessFileLoader
 from types import CodeType, ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tfdbg_cli.common.errors import one_line, related
 from tfdbg_cli.common.interpreter.recursion import depth, lift
@@ -29,7 +30,14 @@ from tfdbg_cli.front.import_hook import ImportHook
 if TYPE_CHECKING:
     from tfdbg_cli.sessions.debugger.debugger import Debugger
 
-__all__ = ["CANNOT_OPEN", "remove_frames", "run_module", "run_script"]
+__all__ = [
+    "CANNOT_OPEN",
+    "Load",
+    "module_loader",
+    "remove_frames",
+    "run_program",
+    "script_loader",
+]
 
 # What is imported later, by a stop and by functions; nobody imports Python's tests.
 _LATER = (sys.stdlib_module_names - {"test"}) | {"numpy"}
@@ -45,26 +53,22 @@ _ROOMS = (
 CANNOT_OPEN = 2
 
 
-def run_script(
-    path: str, args: Sequence[str], debugger: Debugger, engines: Sequence[str] | None = None
-) -> int:
-    """Run a file, or a directory or zip file with a ``__main__.py``, as ``python path args``.
+#: Compiles the program and makes its ``__main__``.
+Load: TypeAlias = Callable[[], tuple[CodeType, ModuleType]]
+
+
+def script_loader(path: str, args: Sequence[str]) -> Load | None:
+    """Find a file, or a directory or zip file with a ``__main__.py``: ``python path args``.
 
     Like python's, the process is the program's from here on: ``sys.argv``, ``sys.path`` and
-    ``__main__`` stay as the program left them. The engines are uninstalled and the debugger is
-    closed when the interpreter ends, after the program's threads and exit handlers.
+    ``__main__`` stay as the program left them.
 
     Args:
         path: as the user wrote it.
         args: the program's arguments.
-        debugger: what the sessions of the program are wrapped with.
-        engines: only debug these; ``None``: all that are known.
 
     Returns:
-        The exit status.
-
-    Raises:
-        KeyboardInterrupt: the program ended with it, and its traceback has been printed.
+        What `run_program` takes; ``None``: the file can't be opened, which has been said.
     """
     from pkgutil import get_importer
 
@@ -73,26 +77,24 @@ def run_script(
     if get_importer(filename) is not None:
         # Python puts it in front even with -P, else its __main__ could not be found.
         _set_path0(filename, insert=sys.flags.safe_path)
-        return _run(lambda: _find_module("__main__", in_path0=True), debugger, engines)
+        return functools.partial(_find_module, "__main__", in_path0=True)
 
     try:
         with io.open_code(filename) as file:
             source = b"" if filename.endswith(".pyc") else file.read()
     except OSError as error:
         tell(f"can't open file {filename!r}: [Errno {error.errno}] {error.strerror}")
-        return CANNOT_OPEN
+        return None
     keep_source(filename, source)
     _set_path0(os.path.dirname(os.path.realpath(filename)))
-    return _run(lambda: _load_file(filename, source), debugger, engines)
+    return functools.partial(_load_file, filename, source)
 
 
-def run_module(
-    name: str, args: Sequence[str], debugger: Debugger, engines: Sequence[str] | None = None
-) -> int:
-    """Run a module or package as ``python -m name args``; otherwise as `run_script`."""
+def module_loader(name: str, args: Sequence[str]) -> Load:
+    """Find a module or package: ``python -m name args``; otherwise as `script_loader`."""
     sys.argv = ["-m", *args]
     _set_path0(os.getcwd())
-    return _run(lambda: _find_module(name), debugger, engines)
+    return functools.partial(_find_module, name)
 
 
 # What python does before the program's first line.
@@ -205,11 +207,23 @@ def _frames_beneath() -> int:
     return int(here) - (2 if sys.version_info < (3, 12) else 1) - 1
 
 
-def _run(
-    load: Callable[[], tuple[CodeType, ModuleType]],
-    debugger: Debugger,
-    engines: Sequence[str] | None,
-) -> int:
+def run_program(load: Load, debugger: Debugger, engines: Sequence[str] | None = None) -> int:
+    """Run a program.
+
+    The engines are uninstalled and the debugger is closed when the interpreter ends, after the
+    program's threads and exit handlers.
+
+    Args:
+        load: of `script_loader` or `module_loader`.
+        debugger: what the sessions of the program are wrapped with.
+        engines: only debug these; ``None``: all that are known.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        KeyboardInterrupt: the program ended with it, and its traceback has been printed.
+    """
     watch = EngineWatch(debugger, engines)
     _keep_out_of_threads()
     # Registered before the program can register anything, so it runs last.
