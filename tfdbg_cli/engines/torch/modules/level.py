@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -19,9 +18,8 @@ from tfdbg_cli.dumps.memory import MemoryDump
 from tfdbg_cli.dumps.series.history import MeasuredTensor
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.kit.levels import MODULES
-from tfdbg_cli.engines.kit.patching.places import seem
 from tfdbg_cli.engines.kit.stacks import Stack, call_frame, take
-from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation, surrounding
+from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation
 from tfdbg_cli.engines.torch.levels import TorchLevel
 from tfdbg_cli.engines.torch.modules.calls import Border, Gradient, InnerCall, ModuleCall, alias_of
 from tfdbg_cli.engines.torch.modules.checks import (
@@ -44,12 +42,11 @@ from tfdbg_cli.engines.torch.modules.outside_nodes import OutsideNode, mark_end,
 from tfdbg_cli.engines.torch.modules.replay import Aside, Replayer, ReplayRefusal
 from tfdbg_cli.engines.torch.modules.search import Search
 from tfdbg_cli.engines.torch.modules.state import version_of
-from tfdbg_cli.engines.torch.modules.steps import StepStart, calls_once, closure_in
+from tfdbg_cli.engines.torch.modules.steps import Steps
 from tfdbg_cli.engines.torch.names.scopes import Names
 from tfdbg_cli.engines.torch.names.sites import tensors_in
 from tfdbg_cli.engines.torch.private import quiet, storage_key
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
-from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
 from tfdbg_cli.engines.torch.runs.magnitudes import Sizes
 from tfdbg_cli.engines.torch.runs.replacing import cannot_replace
@@ -144,11 +141,7 @@ class ModulesLevel(TorchLevel):
         self._is_on = self._is_away = False
         self._is_told = False  # there is a dump
         self._made: weakref.ref[ModulesDump] | None = None
-        self._stepped: Stack | None = None
-        self._step: tuple[StepStart, Callable[[], Any]] | None = None
-        self._is_open_step = False  # of an optimizer, whose ops are recorded
-        self._remade: Sequence[torch.Tensor] = ()  # parameters whose step was made once more
-        self._said: list[str] = []
+        self._steps = Steps(self._outside, self._most)
         self._is_refused = False
 
     # When it looks.
@@ -176,7 +169,7 @@ class ModulesLevel(TorchLevel):
             self._outside.pause()
 
     def wake(self) -> None:
-        if self._is_away and not self._open and (not self._phases or self._is_open_step):
+        if self._is_away and not self._open and (not self._phases or self._steps.is_open):
             self._is_away = False
             if self._is_on:
                 self._outside.resume()
@@ -359,7 +352,7 @@ class ModulesLevel(TorchLevel):
                 told = functools.partial(_tell, weakref.ref(self), ModulesLevel.passed)
                 self._nodes += watch_outside(losses, told)
         elif is_outermost and not self._open:
-            self._stepped = take(call_frame(sys._getframe(1)), None, None)
+            self._steps.stack = take(call_frame(sys._getframe(1)), None, None)
             self._look_at_new(owner)
             self._judge()
         self._phases.append(phase)
@@ -371,12 +364,13 @@ class ModulesLevel(TorchLevel):
             # Elsewhere the device would be waited for again: the next run sees what comes of it.
             here = [each for each in self._parameters() if each.is_cpu]
             bad = self._checks.add_all(UPDATED, here, here)
-            step, self._step = self._step, None
             for call in self._calls:
                 if call.start is not None and call.parent is None:
                     call.facts.known_writes = call.start.count_writes()
-            if step is not None and not self._found and any(map(is_nonfinite, bad)):
-                self._step_again(*step)
+            is_bad = not self._found and any(map(is_nonfinite, bad))
+            around = self._replayer.around(self._outside) if is_bad else None
+            if refusal := self._steps.end(around):
+                self._search.refusals.append(refusal)
 
     # Steps of optimizers.
 
@@ -396,85 +390,9 @@ class ModulesLevel(TorchLevel):
             optimizer: whose step it is.
             call: makes it.
         """
-        make, args, kwargs = call
-        closure = closure_in(args, kwargs)
         if self._open or "backward" in self._phases:
             return (yield call)
-        if closure is not None and not calls_once(optimizer, closure):
-            self._outside.enter_phase(OPTIMIZER, optimizer)
-            try:
-                with self._open_step():  # it isn't made once more
-                    return (yield call)
-            finally:
-                self._outside.leave_phase()
-        starts: list[tuple[StepStart, Callable[[], Any]]] = []
-        if closure is not None:
-            calling = functools.partial(self._calling, closure, optimizer, make, starts)
-            standing = surrounding(closure, calling)
-            seem(standing, closure)
-            call = make, (standing,), {}
-        else:
-            again = functools.partial(make, *args, **kwargs)
-            starts.append((StepStart(optimizer, self._most), again))
-        value = yield call
-        for start, _ in starts:
-            start.learn()
-        self._step = starts[-1] if starts else None
-        return value
-
-    def _calling(
-        self,
-        closure: Any,
-        optimizer: Any,
-        make: Callable[..., Any],
-        starts: list[tuple[StepStart, Callable[[], Any]]],
-    ) -> Around:
-        """A closure is called; what it returns is that of the step when that is made once more."""
-        with self._open_step():
-            loss = yield closure, (), {}
-        self.rest()
-        starts.append((StepStart(optimizer, self._most), functools.partial(make, lambda: loss)))
-        return loss
-
-    @contextlib.contextmanager
-    def _open_step(self) -> Iterator[None]:
-        """What is done in a step is looked at as if there were none around it."""
-        was_open = self._is_open_step  # a closure may make another optimizer's step with one
-        self._is_open_step = True
-        self.wake()
-        try:
-            yield
-        finally:
-            self._is_open_step = was_open
-
-    def _step_again(self, start: StepStart, make: Callable[[], Any]) -> None:
-        """Make a step once more whose parameters are bad, with every op recorded."""
-        recorder, kind = self._outside, type(start.optimizer).__name__
-        find_again: list[Callable[[], None]] = []
-
-        def step_again() -> None:
-            self._outside.resume()
-            try:
-                recorder.enter_phase(OPTIMIZER, start.optimizer, self._stepped)
-                make()
-                recorder.leave_phase()
-                recorder.holder.settle()
-                with quiet():
-                    find_again.extend(map(recorder.ops.followed, start.parameters))
-            finally:
-                recorder.pause()
-
-        try:
-            if not recorder.can_resume:
-                raise ReplayRefusal("something else was recorded since")
-            is_same = start.again(step_again, self._replayer.around(recorder))
-            for find in find_again:
-                find()
-            if not is_same:
-                self._said.append(f"The replay of {kind}.step() returned something else.")
-            self._remade = start.parameters
-        except ReplayRefusal as refusal:
-            self._search.refusals.append(f"{kind}.step(): {refusal}")
+        return (yield from self._steps.make(optimizer, call, self.wake, self.rest))
 
     def backward_done(self, is_grad: bool, value: Any = None) -> None:
         """Gradients of parameters are looked at."""
@@ -678,8 +596,8 @@ class ModulesLevel(TorchLevel):
             self._nodes,
             self._outside.made_node,
             self._outside.tensor_name,
-            self._stepped,
-            self._remade,
+            self._steps.stack,
+            self._steps.remade,
         )
         self._is_told = True
         dump = ModulesDump(seen, part, outside.dump is not None, [*self._search.replays])
@@ -692,7 +610,7 @@ class ModulesLevel(TorchLevel):
         again = ", ".join(
             dict.fromkeys(
                 [self._words.label(each.call.chain) for each in self._search.replays]
-                + ["the update"] * bool(self._remade)
+                + ["the update"] * bool(self._steps.remade)
             )
         )
         said = f"Watched: {self._count()}" + (f"; replayed op by op: {again}" if again else "")
@@ -708,9 +626,9 @@ class ModulesLevel(TorchLevel):
                     f"The replay of {label} writes to a tensor that isn't a buffer of its modules: "
                     "it began with what the call had left there."
                 )
-        yield from self._said
+        yield from self._steps.warnings
         is_updated = self._found and all(event.kind == UPDATED for event, _ in self._found)
-        if is_updated and not self._remade:
+        if is_updated and not self._steps.remade:
             yield "The update made it, or found it in the optimizer's state: gradients were clean."
         passed = any(replay.passed for replay in self._search.replays)
         if self._search.refusals and (self._is_refused or not passed):

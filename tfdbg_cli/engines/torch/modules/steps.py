@@ -1,8 +1,9 @@
-"""A step of an optimizer: what it writes to is copied before, so that it can be made once more."""
+"""Steps of optimizers: what one writes to is copied before, so that it can be made once more."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,9 @@ import torch
 from torch.optim import Adam, AdamW
 
 from tfdbg_cli.common.interpreter.signal_gate import uninterrupted
+from tfdbg_cli.engines.kit.patching.places import seem
+from tfdbg_cli.engines.kit.stacks import Stack
+from tfdbg_cli.engines.torch.around.surrounding import Around, Invocation, surrounding
 from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined, fenced
 from tfdbg_cli.engines.torch.modules.reach import Reach
 from tfdbg_cli.engines.torch.modules.state import (
@@ -30,11 +34,13 @@ from tfdbg_cli.engines.torch.private import (
     uncounted,
     write_count,
 )
+from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.fast_steps import DTYPES, LARGEST, MOST_BYTES
+from tfdbg_cli.engines.torch.record.op_record import OPTIMIZER
 from tfdbg_cli.engines.torch.values.access import Access, access
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 
-__all__ = ["StepStart", "calls_once", "closure_in"]
+__all__ = ["Steps", "closure_in"]
 
 # Numbers with which a step of Adam can't go bad.
 _LEAST_EPS, _LARGEST_BETA = 1e-16, 0.9999
@@ -215,6 +221,127 @@ class StepStart:
                     put_back()
 
 
+class Steps:
+    """The steps of optimizers in one run, made so that the last one can be made once more.
+
+    Args:
+        recorder: of the ops outside of modules.
+        most: bytes that copies may take.
+
+    Attributes:
+        is_open: the ops of a step are recorded.
+        stack: where the last one was called, as the level says.
+        remade: the parameters whose step was made once more.
+        warnings: what is to be said of that.
+    """
+
+    def __init__(self, recorder: FullLevel, most: int) -> None:
+        self._recorder, self._most = recorder, most
+        self._last: tuple[StepStart, Callable[[], Any]] | None = None
+        self.is_open = False
+        self.stack: Stack | None = None
+        self.remade: Sequence[torch.Tensor] = ()
+        self.warnings: list[str] = []
+
+    def make(
+        self,
+        optimizer: Any,
+        call: Invocation,
+        wake: Callable[[], None],
+        rest: Callable[[], None],
+    ) -> Around:
+        """Make one.
+
+        Args:
+            optimizer: whose step it is.
+            call: makes it.
+            wake, rest: let the recorder see ops from now on, or no longer.
+        """
+        make, args, kwargs = call
+        closure = closure_in(args, kwargs)
+        if closure is not None and not _calls_once(optimizer, closure):
+            self._recorder.enter_phase(OPTIMIZER, optimizer)
+            try:
+                with self._opened(wake):  # it isn't made once more
+                    return (yield call)
+            finally:
+                self._recorder.leave_phase()
+        starts: list[tuple[StepStart, Callable[[], Any]]] = []
+        if closure is not None:
+
+            def calling() -> Around:
+                with self._opened(wake):
+                    loss = yield closure, (), {}
+                rest()
+                again = functools.partial(make, lambda: loss)  # it isn't called once more
+                starts.append((StepStart(optimizer, self._most), again))
+                return loss
+
+            standing = surrounding(closure, calling)
+            seem(standing, closure)
+            call = make, (standing,), {}
+        else:
+            again = functools.partial(make, *args, **kwargs)
+            starts.append((StepStart(optimizer, self._most), again))
+        value = yield call
+        for start, _ in starts:
+            start.learn()
+        self._last = starts[-1] if starts else None
+        return value
+
+    @contextlib.contextmanager
+    def _opened(self, wake: Callable[[], None]) -> Iterator[None]:
+        """What is done in a step is looked at as if there were none around it."""
+        was_open = self.is_open  # a closure may make another optimizer's step with one
+        self.is_open = True
+        wake()
+        try:
+            yield
+        finally:
+            self.is_open = was_open
+
+    def end(self, around: AbstractContextManager[None] | None) -> str:
+        """The last one is over; make it once more, with every op recorded, if something is bad.
+
+        Args:
+            around: what is no part of the program; ``None``: nothing is bad.
+
+        Returns:
+            Why it can't be made once more; empty: it was, or needn't be.
+        """
+        last, self._last = self._last, None
+        if last is None or around is None:
+            return ""
+        start, make = last
+        recorder, kind = self._recorder, type(start.optimizer).__name__
+        find_again: list[Callable[[], None]] = []
+
+        def step_again() -> None:
+            recorder.resume()
+            try:
+                recorder.enter_phase(OPTIMIZER, start.optimizer, self.stack)
+                make()
+                recorder.leave_phase()
+                recorder.holder.settle()
+                with quiet():
+                    find_again.extend(map(recorder.ops.followed, start.parameters))
+            finally:
+                recorder.pause()
+
+        try:
+            if not recorder.can_resume:
+                raise ReplayRefusal("something else was recorded since")
+            is_same = start.again(step_again, around)
+        except ReplayRefusal as refusal:
+            return f"{kind}.step(): {refusal}"
+        for find in find_again:
+            find()
+        if not is_same:
+            self.warnings.append(f"The replay of {kind}.step() returned something else.")
+        self.remade = start.parameters
+        return ""
+
+
 def closure_in(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The closure that a step is given, or what else; ``None``: nothing.
 
@@ -223,7 +350,7 @@ def closure_in(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     return next((each for each in (*args, *kwargs.values()) if each is not None), None)
 
 
-def calls_once(optimizer: Any, closure: Any) -> bool:
+def _calls_once(optimizer: Any, closure: Any) -> bool:
     """Whether an optimizer calls a closure once, before it does anything else.
 
     Hooks of the program's may call it, too, or ask which it is.
