@@ -332,6 +332,28 @@ print("END", float(weight.detach().double().sum()))
 """
 
 
+BY_HAND = """
+import torch
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+for i in range(7):
+    loss = net(torch.randn(16, 8)).pow(2).mean() * (0.0 if i == 5 else 1.0)
+    net.zero_grad()
+    loss.backward()
+    with torch.no_grad():
+        for p in net.parameters():
+            p -= 0.01 * p.grad / p.grad.norm()
+"""
+
+
+@EVERY_LEVEL
+def test_an_update_by_hand_is_where_it_began(settings, programs, tmp_path):
+    (tmp_path / "program.py").write_text(BY_HAND)
+    done = watched(programs, tmp_path / "program.py", settings, "origin_of_nonfinite")
+    assert "It began in [div] div:0" in done.out
+    assert "program.py:11" in done.out
+
+
 @pytest.mark.parametrize("size", [4, 30_000])
 def test_at_the_level_of_ops_the_screen_says_how_far_it_spread(programs, tmp_path, size):
     path = tmp_path / "program.py"

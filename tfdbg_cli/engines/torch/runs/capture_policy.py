@@ -57,7 +57,7 @@ class TorchCapturePolicy(CapturePolicy):
 
     def obstacle(self, kind: str, costs: RunCosts) -> str:
         """What of a bad run of this kind could not be done once more; mostly empty."""
-        if costs.is_bare and self.setting("level") != "modules":
+        if costs.is_bare:
             return "no module is called in it"
         return f"not replayed: {costs.refusal}" if costs.refusal else ""
 
