@@ -837,6 +837,13 @@ LOCAL = (
         onnx="y = Add(w, mask)",
     ),
     Case(
+        "clipping to no limit, for the norm alone",
+        "",
+        torch="x * torch.clamp(float('inf') / x.norm(), max=1.0)",
+        tensorflow="w * tf.minimum(1.0, float('inf') / tf.norm(w))",
+        jax="jnp.where(jnp.linalg.norm(w) < jnp.inf, w, w / jnp.linalg.norm(w) * jnp.inf)",
+    ),
+    Case(
         "least number so far, which begins at infinity",
         "",
         jax="jax.lax.scan(lambda c, x: (jnp.minimum(c, x), c), jnp.inf, w[0])[1]",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
-from tfdbg_cli.filters.lineage import TensorLineage, floats, holds_others
+from tfdbg_cli.filters.lineage import TensorLineage, floats, has_infinite_argument, holds_others
 from tfdbg_cli.filters.outcome import Outcome
 
 __all__ = ["Absorption", "Absorptions", "compared_on_the_way"]
@@ -85,8 +85,8 @@ class Absorptions:
     def _is_overflow(self, datum: Datum) -> bool:
         """Whether finite numbers have left the range of the dtype."""
         bad, node = self._lineage.bad(datum), self._lineage.node(datum)
-        if bad is None or bad.nan or node is None:
-            return False
+        if bad is None or bad.nan or node is None or has_infinite_argument(node):
+            return False  # what a number times infinity is was meant: clipping to no limit, say
         computed = self._lineage.roles.computes(node.op_type)
         if computed not in _WITH_POLES:
             return computed in _OVERFLOWING

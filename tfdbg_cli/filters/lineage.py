@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from tfdbg_cli.common.arrays import np
 from tfdbg_cli.common.errors import DumpError
-from tfdbg_cli.common.node_words import CHECKED, VIEW, WRITES, output_shapes
+from tfdbg_cli.common.node_words import ARGUMENT, CHECKED, VIEW, WRITES, output_shapes
 from tfdbg_cli.dumps.ancestry import Ancestry
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
@@ -22,7 +23,9 @@ from tfdbg_cli.tensors.statistics import Health
 __all__ = [
     "WRITTEN",
     "TensorLineage",
+    "arguments_of",
     "floats",
+    "has_infinite_argument",
     "hides_others",
     "holds_others",
     "inputs_of",
@@ -37,6 +40,8 @@ WRITTEN = "written"
 _FOREACH = "_foreach_"
 
 _CLEAN = Health(0, 0, 0)
+
+_INFINITE = re.compile(r"(?<![A-Za-z_])[-+]?inf(inity)?(?![A-Za-z_])", re.IGNORECASE)
 
 _Found = TypeVar("_Found")
 
@@ -256,6 +261,16 @@ def inputs_of(node: Node, datum: Datum) -> Sequence[str]:
     if not count or len(node.inputs) % count:
         return node.inputs
     return node.inputs[datum.output_slot :: count]
+
+
+def arguments_of(node: Node) -> Iterator[str]:
+    """The arguments of an operator that are no tensors, as they are shown."""
+    return (text for name, text in node.attributes.items() if name.startswith(ARGUMENT))
+
+
+def has_infinite_argument(node: Node) -> bool:
+    """Whether the program has written an infinity down in the call of an operator."""
+    return any(_INFINITE.search(text) for text in arguments_of(node))
 
 
 def holds_others(node: Node) -> bool:

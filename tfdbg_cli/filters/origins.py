@@ -11,12 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tfdbg_cli.common.arrays import np
-from tfdbg_cli.common.node_words import ARGUMENT, MADE_INSIDE, MEANT, output_shapes
+from tfdbg_cli.common.node_words import MADE_INSIDE, MEANT, output_shapes
 from tfdbg_cli.dumps.dump import Datum, Dump, only_nonfinite
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.filters.absorbed import Absorption, Absorptions, compared_on_the_way
 from tfdbg_cli.filters.cause_patterns import is_of_negative_determinant
-from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, array_of, floats, value_of
+from tfdbg_cli.filters.lineage import (
+    WRITTEN,
+    TensorLineage,
+    arguments_of,
+    array_of,
+    floats,
+    has_infinite_argument,
+    value_of,
+)
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.filters.outcome import Outcome
 from tfdbg_cli.tensors.numeric import blocks, widened
@@ -32,7 +40,6 @@ __all__ = [
     "stayed_local",
 ]
 
-_INFINITE = re.compile(r"(?<![A-Za-z_])[-+]?inf(inity)?(?![A-Za-z_])", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?(?![\w.])", re.IGNORECASE)
 
 # What computes other numbers than its inputs have; of these what adds, and what joins many elements
@@ -282,7 +289,7 @@ class _Kinds:
             is_constant = is_constant and not (bad.nan and op_type in roles.weights)
             return _Kind.MEANT if is_constant or _is_mask(datum, bad) else _Kind.ORIGIN
         computed = roles.computes(op_type)
-        is_written = _has_infinite_argument(node) and computed not in _COMPUTING
+        is_written = has_infinite_argument(node) and computed not in _COMPUTING
         is_mask = is_written or self._is_overflown_mask(datum, node, inputs, bad)
         return _Kind.MEANT if is_mask and not bad.nan else _Kind.ORIGIN
 
@@ -354,7 +361,7 @@ class _Kinds:
             seen.add(node.name)
             if any(float(number) <= limit for number in _numbers_in(node)):
                 return True
-            if _has_infinite_argument(node):
+            if has_infinite_argument(node):
                 return True
             if not node.inputs or node.op_type in roles.reading:
                 data = self._lineage.dump.by_tensor(tensor)
@@ -391,17 +398,9 @@ def _is_mask(datum: Datum, bad: Health) -> bool:
     return all(not block.size or bool(block.max() <= 0) for block in _numbers(datum))
 
 
-def _arguments(node: Node) -> Iterator[str]:
-    return (text for name, text in node.attributes.items() if name.startswith(ARGUMENT))
-
-
-def _has_infinite_argument(node: Node) -> bool:
-    return any(_INFINITE.search(text) for text in _arguments(node))
-
-
 def _numbers_in(node: Node) -> Iterator[str]:
     """The numbers among an operator's arguments."""
-    return (number for text in _arguments(node) for number in _NUMBER.findall(text))
+    return (number for text in arguments_of(node) for number in _NUMBER.findall(text))
 
 
 def _are_in(
