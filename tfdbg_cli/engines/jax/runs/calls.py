@@ -96,8 +96,6 @@ class Call(ABC):
         lost: why some of what it got isn't there afterwards; empty: all is.
     """
 
-    #: Its arguments are lists that a library has made.
-    hides_names = False
     #: What ``jax.jit`` has made, where that is called.
     function: Any = None
 
@@ -118,6 +116,11 @@ class Call(ABC):
         self._stack = take(call_frame(sys._getframe(1)), None, None)
         # Of a backward pass outside of compiled functions, which is computed op by op.
         self._source = current_source()
+
+    @property
+    def hides_names(self) -> bool:
+        """Whether its arguments are lists that a library has made."""
+        return False
 
     @property
     def is_spread(self) -> bool:
@@ -274,12 +277,15 @@ class FunctionCall(Call):
     ) -> None:
         super().__init__(title_of(function))
         self.function = function
-        self.hides_names = hides_names(_python_of(function))
         self._given: tuple[Sequence[Any], Mapping[str, Any]] = (args, kwargs)
         self._plain = plain
         self._traced: Any = None
         self._earlier: EarlierState | None = None
         self._states: EarlierStates | None = None
+
+    @property
+    def hides_names(self) -> bool:
+        return hides_names(_python_of(self.function))
 
     def inputs(self) -> list[Leaf]:
         return leaves_of(self.function, *self._given)
@@ -422,13 +428,13 @@ def title_of(function: Any) -> str:
     if getattr(plain, "__module__", "") == "jax._src.pmap":
         return "pmap"
     name = getattr(plain, "__qualname__", None) or getattr(plain, "__name__", None)
-    return re.sub(r"^.*<locals>\.", "", name or type(plain).__name__)
+    return (name or type(plain).__name__).rpartition("<locals>.")[2]
 
 
 def place_of(function: Any) -> str:
     """Where a compiled function is defined: ``train.py:12``; empty: it isn't known."""
     code = getattr(_python_of(function), "__code__", None)
-    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
+    return f"{code.co_filename.rpartition(os.sep)[2]}:{code.co_firstlineno}" if code else ""
 
 
 def _python_of(function: Any) -> Callable[..., Any] | None:

@@ -97,10 +97,12 @@ class PrivateNames:
 
     def tell_version(self) -> None:
         """Say so, once, if the version is older or newer than all that were tested."""
-        oldest, newest = _release(self._tested[0]), _release(self._tested[-1])
-        if not self._has_told and not oldest <= _release(self._version) <= newest:
-            tell(f"{self.framework} was not tested with this debugger. {self._advice}")
+        if self._has_told:
+            return
         self._has_told = True
+        oldest, newest = _release(self._tested[0]), _release(self._tested[-1])
+        if not oldest <= _release(self._version) <= newest:
+            tell(f"{self.framework} was not tested with this debugger. {self._advice}")
 
 
 def _release(version: str) -> tuple[int, ...]:
