@@ -650,6 +650,12 @@ CASES = (
         "an infinite number",
         "the number inf in the call$",
         torch="x * inf",
+        jax="w * jnp.inf",
+    ),
+    Case(
+        "an infinite number as a tensor",
+        "grow/y:0 is inf$",
+        tensorflow="tf.multiply(w, float('inf'), name='grow')",
     ),
     Case(
         "an infinite rate",
@@ -842,6 +848,13 @@ LOCAL = (
         torch="x * torch.clamp(float('inf') / x.norm(), max=1.0)",
         tensorflow="w * tf.minimum(1.0, float('inf') / tf.norm(w))",
         jax="jnp.where(jnp.linalg.norm(w) < jnp.inf, w, w / jnp.linalg.norm(w) * jnp.inf)",
+    ),
+    Case(
+        "a step made of a sigmoid and an infinity",
+        "",
+        torch="x * torch.sigmoid((x.abs() + 1) * inf)",
+        tensorflow="w * tf.sigmoid((tf.abs(w) + 1.0) * float('inf'))",
+        jax="w * jax.nn.sigmoid((jnp.abs(w) + 1) * jnp.inf)",
     ),
     Case(
         "least number so far, which begins at infinity",

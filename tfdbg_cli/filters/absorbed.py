@@ -85,7 +85,10 @@ class Absorptions:
     def _is_overflow(self, datum: Datum) -> bool:
         """Whether finite numbers have left the range of the dtype."""
         bad, node = self._lineage.bad(datum), self._lineage.node(datum)
-        if bad is None or bad.nan or node is None or has_infinite_argument(node):
+        if bad is None or bad.nan or node is None:
+            return False
+        numbers = (each for each in self._lineage.inputs(datum) if each.shape == ())
+        if has_infinite_argument(node) or any(map(self._lineage.bad, numbers)):
             return False  # what a number times infinity is was meant: clipping to no limit, say
         computed = self._lineage.roles.computes(node.op_type)
         if computed not in _WITH_POLES:

@@ -144,7 +144,8 @@ class CapturePolicy(ABC):
         if ahead.level == self._level(ahead.watch, kind):
             return True
         costs = self.costs[kind]
-        if ahead.kind == kind or not self.is_free or costs.refusal:
+        is_open = self.is_free or self.setting("level") == "modules"
+        if ahead.kind == kind or not is_open or costs.refusal:
             return False
         if ahead.level == MODULES:
             return not self.obstacle(kind, costs)
