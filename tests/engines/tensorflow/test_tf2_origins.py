@@ -28,17 +28,6 @@ PROGRAMS = {
             tell(step(tf.ones([4, 3]), tf.constant(k)).numpy(), w.numpy().sum())
         """,
     ),
-    "a number in the call of an eager op": (
-        "AddV2",
-        """
-        w = tf.Variable([1.0, 2.0], name="w")
-        for k in (1.0, 2.0, float("inf")):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_sum(w * (tf.ones(2) + k))  # BAD
-            w.assign_sub(0.1 * tape.gradient(loss, w))
-            tell(loss.numpy(), w.numpy())
-        """,
-    ),
     "a tape around a function": (
         "Log",
         """

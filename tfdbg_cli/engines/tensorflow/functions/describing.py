@@ -261,16 +261,13 @@ class RunDescriber:
             name = f"input/{self._inputs[id(tensor)][0]}"
         if is_handle:
             name = self._variables.get(id(tensor), name.removeprefix("input/"))
-        # A number in the call of an op becomes a tensor that nobody else has.
-        is_number = bool(name) and not name.startswith("input/") and tensor.shape.rank == 0
-        kind = "VarHandleOp" if is_handle else "Const" if is_number else "Input"
         made = self._numbering.name(name) if name else self._numbering.unnamed()
-        self._nodes.append(Node(made, kind))
+        self._nodes.append(Node(made, "VarHandleOp" if is_handle else "Input"))
         self._names[id(tensor)] = f"{made}:0"
         if is_handle:
             self._handles[made] = tensor
         else:
-            self._add(made, kind, 0, HeldTensor(tensor), timestamp)
+            self._add(made, "Input", 0, HeldTensor(tensor), timestamp)
         return f"{made}:0"
 
     def _add(
