@@ -6,6 +6,7 @@ import contextlib
 import hmac
 import json
 import os
+import re
 import socket
 import stat
 import struct
@@ -280,6 +281,40 @@ def test_requests_that_mean_nothing_are_answered(
     assert channel.receive()["id"] == 2
     channel.close()
     assert running.ends() == 0
+
+
+def test_a_stop_that_is_asked_for_while_another_is_left_comes(
+    job: Start, friend: Callable[[Job], Channel]
+) -> None:
+    running = job(args=(10**6, 0))
+    channel = friend(running)
+    at = 1
+    for turn in range(60):
+        channel.send(
+            {"id": turn, "at": at, "do": "run", "text": "run -f has_inf_or_nan", "width": 80}
+        )
+        wish = {"do": "stop", "at": at}
+        if turn % 3 == 0:  # with the command
+            channel.send(wish)
+        while "result" not in channel.receive():
+            pass
+        if turn % 3 == 1:  # with its answer
+            channel.send(wish)
+        elif turn % 3 == 2:
+            time.sleep(turn / 20_000)
+            channel.send(wish)
+        while "stop" not in (event := channel.receive()):
+            pass
+        at = event["stop"]
+    assert at == 61
+    channel.send({"do": "stop", "at": at})  # none is left: it's for nothing
+    channel.send({"id": 100, "at": at, "do": "run", "text": "run -t 5", "width": 80})
+    found: list[dict[str, object]] = []
+    while not found or "stop" not in found[-1]:
+        found.append(channel.receive())
+    first, last = (re.search(r"run #([0-9]+)", str(made["title"])) for made in (event, found[-1]))
+    assert first, last
+    assert int(last[1]) - int(first[1]) == 5
 
 
 def test_huge_values_come_in_pieces(job: Start, friend: Callable[[Job], Channel]) -> None:

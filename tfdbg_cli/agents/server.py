@@ -159,7 +159,7 @@ class _Tools(Desk):
 
     async def _halt(self, session: Session, context: Context) -> Answer:
         """The time is over: stop at the end of the run."""
-        session.connection.notify("stop")
+        session.connection.request_stop()
         await self._wait(session, _GRACE_SECONDS, context)
         answer = self._state(session)
         if answer.at == "running":

@@ -124,8 +124,7 @@ class Session:
     def cancel(self) -> None:
         """Cancel the commands at work; a program that runs stops at the end of its run."""
         self.connection.cancel()
-        if self.at == "running":
-            self.connection.notify("stop")
+        self.connection.request_stop()
 
     def wait(self, seconds: float) -> bool:
         """Wait until it isn't running any more; whether it still is."""

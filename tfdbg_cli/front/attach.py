@@ -211,7 +211,7 @@ class _Client:
             return False  # that was `_wake`, or too late
         if not self._is_interrupted and not self._queue.batch:
             self._is_interrupted = True
-            self._connection.notify("stop")
+            self._connection.request_stop()
             tell("stopping at the end of the run; Ctrl-C again leaves the program running.")
             return False
         self._connection.notify("detach")

@@ -62,7 +62,7 @@ class Waiting:
             run: the number of the run that the program does next.
             ui: what shows how far it is.
         """
-        self.end()
+        self._let_go()  # a stop may have been asked for since the last one was left
         self._choice, self._began = choice, time.monotonic()
         self._first = self._run = run
         self._said, self._because, self._partly = "", "", {}
@@ -152,6 +152,10 @@ class Waiting:
     def end(self) -> None:
         """A stop begins, or the program is at its end."""
         self.is_interrupted = False
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Give back the handler of Ctrl-C; the UI shows no progress any more."""
         if self._keys is not None:
             keys, self._keys = self._keys, None
             keys.end()

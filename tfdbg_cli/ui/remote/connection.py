@@ -305,6 +305,11 @@ class Connection:
         except OverError:
             pass
 
+    def request_stop(self) -> None:
+        """Ask for the program's next stop; it runs, or is leaving the last one that we know."""
+        state = self.state
+        self.notify("stop", state.number if isinstance(state, StoppedProgram) else 0)
+
     def _send(self, message: dict[str, Any]) -> None:
         try:
             self._channel.send(message)

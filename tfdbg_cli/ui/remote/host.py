@@ -89,6 +89,7 @@ class RemoteUI(UserInterface):
         self._running: RunningState | None = None
         self._waiting: deque[tuple[Client, ClientRequest]] = deque()
         self._working: tuple[Client, int, int] | None = None  # client, request, thread
+        self._is_wished = False  # the next stop, by who is leaving this one
         self._shelf = DocumentTable()
         self._settings: dict[str, Any] = {}
         self._stops = 0
@@ -133,8 +134,11 @@ class RemoteUI(UserInterface):
         finally:
             with self._changed:
                 self._stop = None
+                is_wished, self._is_wished = self._is_wished, False
                 while self._waiting:
                     self._refuse(*self._waiting.popleft())
+            if is_wished:
+                self._on_wish()
 
     def _run_queue(self, service: Service, queue: CommandQueue) -> Leave | None:
         """Run what was given with ``-c`` on the program's own stdout."""
@@ -288,6 +292,7 @@ class RemoteUI(UserInterface):
             elif len(self._waiting) >= _MOST_WAITING:
                 raise MalformedError("more requests than anybody waits for")
             else:
+                self._is_wished = False  # what was asked for before left no stop
                 self._waiting.append((client, request))
                 self._changed.notify_all()
 
@@ -296,11 +301,18 @@ class RemoteUI(UserInterface):
             self._cancel(client, request.arguments["request"])
         elif request.name == "detach":
             self._lose(client, {"detached": ""})
-        elif request.name == "stop" and self._stop is None:
-            self._on_wish()
-            self.refresh_progress()
         else:
+            if request.name == "stop":
+                self._wish(request.stop)
             self.refresh_progress()
+
+    def _wish(self, left: int) -> None:
+        """The client wants the next stop after one that it has left, or is about to leave."""
+        with self._changed:
+            if self._stop is not None:
+                self._is_wished = self._stop.number == left
+                return
+        self._on_wish()
 
     def _cancel(self, client: Client, number: int) -> None:
         with self._changed:
@@ -337,7 +349,7 @@ class RemoteUI(UserInterface):
             if last is not None:
                 self._send(client, last)
             if self._client is client:
-                self._client = None
+                self._client, self._is_wished = None, False
                 self._shelf.clear()
                 self._changed.notify_all()
             client.channel.close()
