@@ -217,11 +217,11 @@ class OpFactsContract(ABC):
                 continue
             for each in (call, _emptied(call, at)) if self.knows_shapes else (call,):
                 for given, computed in self._computed(name, each, _spoiled(each, at)):
-                    search = Search(self.facts, [value.key for value in computed.op.outputs[into]])
+                    search = Search(self.facts, [value.key for value in into(computed.op.outputs)])
                     search.check(computed.op)
                     if computed.operands[at] not in search.told:
                         break
-                    yield _Trial(given, computed, not all(map(_is_clean, computed.outputs[into])))
+                    yield _Trial(given, computed, not all(map(_is_clean, into(computed.outputs))))
 
     def _rounds(self, name: str) -> Iterator[Call]:
         """The calls with each dtype in the place of those left open."""

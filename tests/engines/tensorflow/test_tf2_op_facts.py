@@ -8,10 +8,12 @@ import numpy as np
 import tensorflow as tf
 from samples import sample
 from tensorflow import raw_ops
+from tensorflow.python.framework import op_def_registry
 
 from tfdbg_cli.engines.tensorflow.functions.definitions import read_body
 from tfdbg_cli.engines.tensorflow.functions.library import find_function
 from tfdbg_cli.engines.tensorflow.functions.twins.body_ops import ops_of
+from tfdbg_cli.engines.tensorflow.sessions.capture.finite import UPDATES, described
 from tfdbg_cli.engines.tensorflow.shared.op_facts import FACTS
 from tfdbg_cli.testing.op_facts_contract import (
     Call,
@@ -167,3 +169,65 @@ class TestTensorFlowFacts(OpFactsContract):
             raise Unsupported from error
         outputs = [each.numpy() for each in tf.nest.flatten(made)]
         return ComputedOp(op, [("", at) for at in range(len(operands))], outputs)
+
+
+RATE, DECAY, FAST, TINY = (np.array(each) for each in (1e-2, 0.9, 0.99, 1e-4))
+#: Update -> its operands and attributes. The rates are those of trainings: most others, such as a
+#: decay above 1, make everything bad.
+UPDATE_CALLS = {
+    "ApplyAdagrad": [
+        Call((LINE, LINE, RATE, LINE), {"update_slots": updates}) for updates in (False, True)
+    ],
+    "ApplyAdam": [
+        Call(
+            (LINE, LINE, LINE, DECAY, FAST, RATE, DECAY, FAST, TINY, LINE),
+            {"use_nesterov": nesterov},
+        )
+        for nesterov in (False, True)
+    ],
+    "ApplyGradientDescent": [Call((LINE, RATE, LINE), {})],
+    "ApplyMomentum": [
+        Call((LINE, LINE, RATE, LINE, DECAY), {"use_nesterov": nesterov})
+        for nesterov in (False, True)
+    ],
+    "ApplyRMSProp": [Call((LINE, LINE, LINE, RATE, DECAY, DECAY, TINY, LINE), {})],
+    **{name: [Call((LINE, LINE), {})] for name in ("Assign", "AssignAdd", "AssignSub")},
+}
+
+
+@functools.cache
+def updating(name, kinds, more):
+    """A session with one update of variables, which what is fed is assigned to before."""
+    with tf.Graph().as_default() as graph:
+        fed, given, assigned = [], {}, []
+        for argument, (shape, dtype) in zip(
+            op_def_registry.get(name).input_arg, kinds, strict=True
+        ):
+            fed.append(tf.compat.v1.placeholder(dtype, shape))
+            given[argument.name] = fed[-1]
+            if argument.is_ref:
+                given[argument.name] = variable = raw_ops.VariableV2(shape=shape, dtype=dtype)
+                assigned.append(raw_ops.Assign(ref=variable, value=fed[-1]))
+        made = getattr(raw_ops, name)(**given, **dict(more))
+        return tf.compat.v1.Session(graph=graph), fed, assigned, made
+
+
+class TestUpdatesOfReferences(OpFactsContract):
+    facts = UPDATES
+    dtypes = TestTensorFlowFacts.dtypes
+    knows_shapes = False
+
+    def calls(self, name):
+        return UPDATE_CALLS[name]
+
+    def compute(self, name, call, operands):
+        kinds = tuple((each.shape, operands[0].dtype) for each in operands)
+        try:
+            session, fed, assigned, made = updating(name, kinds, tuple(call.more.items()))
+            feeds = dict(zip(fed, operands, strict=True))
+            session.run(assigned, feeds)
+            outputs = [session.run(made, feeds)]
+        except (TypeError, ValueError, tf.errors.OpError) as error:
+            raise Unsupported from error
+        op = described(made.op)
+        return ComputedOp(op, [value.key for value in op.inputs], outputs)

@@ -8,7 +8,8 @@ op without an entry may make something bad of clean inputs, and may absorb what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -88,8 +89,9 @@ def _keeps_bad(op: Op) -> bool:
     return bool(given.dtype) and has_infinities and not (given.is_complex and not made.is_complex)
 
 
-#: Places of inputs or outputs.
-ALL, FIRST, NONE = slice(None), slice(1), slice(0)
+#: Takes some inputs or outputs out of all: ``itemgetter(0, 9)``, or ``itemgetter(slice(1))``.
+Pick = Callable[[Sequence[Any]], Sequence[Any]]
+ALL, FIRST, NONE = (itemgetter(slice(end)) for end in (None, 1, 0))
 
 
 class Fact(NamedTuple):
@@ -107,8 +109,8 @@ class Fact(NamedTuple):
 
     clean: Condition | None = None
     absorbs: bool = False
-    spreads: slice = NONE
-    into: slice = ALL
+    spreads: Pick = NONE
+    into: Pick = ALL
     when: Condition = _always
 
 
@@ -177,8 +179,8 @@ class Search:
             )
             slots = [] if are_known else slots
         self.told.update(op.outputs[slot].key for slot in slots)
-        shown = [value for value in op.outputs[fact.into] if value.may_be_bad]
+        shown = [value for value in fact.into(op.outputs) if value.may_be_bad]
         are_told = all(each.key in self.told and 0 not in (each.shape or ()) for each in shown)
         if shown and are_told and fact.when(op):
-            self.told.update(value.key for value in op.inputs[fact.spreads])
+            self.told.update(value.key for value in fact.spreads(op.inputs))
         return slots

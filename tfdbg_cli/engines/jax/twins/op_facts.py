@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from jax.extend import core
@@ -26,7 +27,7 @@ def _reads_all(op: Op) -> bool:
 FACTS = table(
     {
         "conv_general_dilated": Fact(spreads=FIRST, when=_reads_all),
-        "dynamic_update_slice": KINDS["moved"]._replace(spreads=slice(1, 2)),
+        "dynamic_update_slice": KINDS["moved"]._replace(spreads=itemgetter(slice(1, 2))),
         # What is out of bounds may be filled with nan.
         "gather": Fact(lambda op: "FILL" not in str(op.attributes.get("mode"))),
         "integer_pow": Fact(spreads=FIRST, when=lambda op: op.attributes["y"] > 0),

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence, Set
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from tfdbg_cli.engines.kit.op_facts import Op, Search, Value
+from tfdbg_cli.engines.kit.op_facts import Fact, Op, Search, Value, table
 from tfdbg_cli.engines.tensorflow.shared.op_facts import DTYPE_NAMES, FACTS
 from tfdbg_cli.engines.tensorflow.shared.redo import Edge
 from tfdbg_cli.tensors.numeric import any_nonfinite, dtype_kind, has_nonfinite
 
-__all__ = ["FiniteCheck"]
+__all__ = ["UPDATES", "FiniteCheck", "described"]
+
+#: What is known of updates of reference variables, of their parameters, slots and gradients.
+UPDATES = table(
+    {
+        "ApplyAdagrad": Fact(spreads=itemgetter(0, 2, 3)),
+        "ApplyAdam": Fact(spreads=itemgetter(0, 1, 2, 9)),
+        "ApplyRMSProp": Fact(spreads=itemgetter(0, 1, 2, 7)),
+        "Assign": Fact(spreads=itemgetter(slice(1, 2))),
+    },
+    spread="ApplyGradientDescent ApplyMomentum AssignAdd AssignSub",
+)
+_FACTS = {**FACTS, **UPDATES}
 
 
 class FiniteCheck:
@@ -45,12 +58,15 @@ class FiniteCheck:
         keys = [(tensor.op.name, tensor.value_index) for tensor in tensors]
         computed = {key: place for place, key in enumerate(keys[:end])}
         told = {*keys[end:], *((node, slot) for node, slot, _ in constants)}
-        every = [_described(op) for op in ops]
+        every = [described(op) for op in ops]
         made = {value.key for op in every for value in op.outputs if value.may_be_bad}
-        search = Search(FACTS, told, made - computed.keys() - told)
+        search = Search(_FACTS, told, made - computed.keys() - told)
         looked = [op.outputs[slot].key for op in reversed(every) for slot in search.check(op)]
         looked += [key for key in keys[:given] if key not in search.told]
-        self.looked = sorted({*(computed[key] for key in looked), *range(end, len(keys))})
+        read = {key: place for place, key in enumerate(keys[end:], end)}
+        for key in read.keys() & _spread_by_updates(every, read.keys(), search.told):
+            del read[key]
+        self.looked = sorted({*(computed[key] for key in looked), *read.values()})
         for place in self.looked:
             dtype = np.dtype(tensors[place].dtype.base_dtype.as_numpy_dtype)
             if dtype_kind(dtype) in ("float", "complex"):
@@ -73,6 +89,30 @@ class FiniteCheck:
         )
 
 
+def _spread_by_updates(
+    ops: Sequence[Op], variables: Set[Hashable], told: Collection[Hashable]
+) -> set[Hashable]:
+    """The variables of which all that was bad before the run is bad in an update's output.
+
+    Args:
+        ops: of the run.
+        variables: by reference, as they were before it.
+        told: the tensors that are known to be looked at.
+    """
+    users: dict[Hashable, list[Op]] = {}
+    for op in ops:
+        if op.type != "Identity":
+            for key in {value.key for value in op.inputs} & variables:
+                users.setdefault(key, []).append(op)
+    found = set()
+    for key, (op, *others) in users.items():
+        if op.type in UPDATES and not others:  # nothing else has written to it before
+            search = Search(UPDATES, [each.key for each in op.outputs if each.key in told])
+            search.check(op)
+            found.update({key} & search.told)
+    return found
+
+
 class _Attributes(Mapping[str, Any]):
     """Those of an operation; most aren't asked for."""
 
@@ -89,7 +129,7 @@ class _Attributes(Mapping[str, Any]):
         return len(self._op.node_def.attr)
 
 
-def _described(op: Any) -> Op:
+def described(op: Any) -> Op:
     """An operation in the words of the search."""
 
     def values(tensors: Sequence[Any]) -> Iterator[Value]:
