@@ -31,6 +31,7 @@ __all__ = [
     "MEANT",
     "MODULE",
     "MODULE_STACK",
+    "NUMBER",
     "OPTIMIZER",
     "OUTPUT_SHAPES",
     "OWN_BACKWARD",
@@ -58,6 +59,8 @@ FORWARD_FRAMES = "_forward_frames"
 #: Of what no recorded op has made: the op that has computed it, where that is known, and whether it
 #: did so in this run.
 MADE_BY, MADE_INSIDE = "_made_by", "_made_inside"
+#: Of a single number that an op was given, and that has no name in the program.
+NUMBER = "_number"
 #: Of what the op does to memory, and of its end.
 VIEW, WRITES, ERROR, RESULT = "_view", "_writes", "_error", "_result"
 #: Of what was seen where it left a module, or reached a parameter: its ops were not recorded.

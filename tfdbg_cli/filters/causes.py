@@ -15,6 +15,7 @@ from tfdbg_cli.common.node_words import (
     FACTORS,
     MADE_BY,
     MADE_INSIDE,
+    NUMBER,
     PHASE,
     WRITES,
 )
@@ -218,7 +219,7 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     if node.op_type in roles.reading | roles.batches | roles.weights:
         is_weight = node.op_type in roles.reading | roles.weights
         found = _written_before(lineage, node) if is_weight else _before_run(lineage, datum, node)
-        return found or _from_outside(datum, is_weight)
+        return found or _from_outside(datum, node, is_weight)
     if found := _of_memory(lineage, node):
         return found
     made = floats(datum)
@@ -384,7 +385,10 @@ def _before_run(lineage: TensorLineage, datum: Datum, node: Node) -> Cause | Non
     return Cause("before", text, ADVICE["before"]) if is_before else None
 
 
-def _from_outside(datum: Datum, is_weight: bool) -> Cause:
+def _from_outside(datum: Datum, node: Node, is_weight: bool) -> Cause:
+    value = floats(datum)
+    if NUMBER in node.attributes and value is not None:
+        return Cause("number", f"{datum.tensor_name} is {float(value):g}", ADVICE["number"])
     name = f"{datum.tensor_name}{_rows(floats(datum))}"
     if is_weight:
         return Cause("weights", f"it came in with the weights ({name})", ADVICE["weights"])

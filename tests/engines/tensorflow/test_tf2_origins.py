@@ -644,6 +644,29 @@ CTC = """
 """
 
 
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("float('inf')", "Why:   AddV2/y:0 is inf"),
+        ("np.float32('nan')", "Why:   AddV2/y:0 is nan"),
+        ("late", "Why:   it came in from outside (input/late:0)"),
+    ],
+)
+def test_a_number_without_a_name_is_no_data(both, data, reason):
+    done = both(
+        f"""
+        w, late = tf.Variable([1.0, 2.0]), tf.constant(float("inf"))
+        for step in range(3):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(w * w + ({data} if step == 1 else 1.0))
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            tell(loss.numpy())
+        """,
+        "run -f",
+    )
+    assert reason in done.out
+
+
 @pytest.mark.parametrize("function", ["@tf.function", ""])
 def test_the_logarithms_of_zero_of_the_ctc_loss_are_meant(both, function):
     """TensorFlow computes it with log(0.0), in a function of which most ops have no stack."""

@@ -9,6 +9,7 @@ import numpy as np
 from tensorflow.python.framework import op_def_registry
 from tensorflow.python.util import nest
 
+from tfdbg_cli.common.node_words import NUMBER
 from tfdbg_cli.dumps.datum import Datum
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.engines.kit.numbering import Numbering
@@ -257,12 +258,17 @@ class RunDescriber:
         if known is not None:
             return known
         is_handle = not holdable(tensor.dtype)
+        is_number = not is_handle and not tensor.shape.rank and not name.startswith("input/")
         if id(tensor) in self._inputs:
+            is_number = False
             name = f"input/{self._inputs[id(tensor)][0]}"
         if is_handle:
             name = self._variables.get(id(tensor), name.removeprefix("input/"))
         made = self._numbering.name(name) if name else self._numbering.unnamed()
-        self._nodes.append(Node(made, "VarHandleOp" if is_handle else "Input"))
+        attributes = {NUMBER: "True"} if is_number else None
+        self._nodes.append(
+            Node(made, "VarHandleOp" if is_handle else "Input", attributes=attributes)
+        )
         self._names[id(tensor)] = f"{made}:0"
         if is_handle:
             self._handles[made] = tensor
