@@ -43,6 +43,7 @@ __all__ = [
     "VIEW",
     "WATCHED",
     "WRITES",
+    "WRITTEN_BY",
     "output_shapes",
 ]
 
@@ -59,6 +60,8 @@ FORWARD_FRAMES = "_forward_frames"
 #: Of what no recorded op has made: the op that has computed it, where that is known, and whether it
 #: did so in this run.
 MADE_BY, MADE_INSIDE = "_made_by", "_made_inside"
+#: Of a tensor that the run was given: an op that has written to it between two runs, and its line.
+WRITTEN_BY = "_written_by"
 #: Of a single number that an op was given, and that has no name in the program.
 NUMBER = "_number"
 #: Of what the op does to memory, and of its end.

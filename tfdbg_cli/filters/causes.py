@@ -18,6 +18,7 @@ from tfdbg_cli.common.node_words import (
     NUMBER,
     PHASE,
     WRITES,
+    WRITTEN_BY,
 )
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
@@ -390,9 +391,12 @@ def _from_outside(datum: Datum, node: Node, is_weight: bool) -> Cause:
     if NUMBER in node.attributes and value is not None:
         return Cause("number", f"{datum.tensor_name} is {float(value):g}", ADVICE["number"])
     name = f"{datum.tensor_name}{_rows(floats(datum))}"
+    advice = ADVICE["weights" if is_weight else "batch"]
+    if by := node.attributes.get(WRITTEN_BY):
+        advice = f"{by} wrote to it before this run: see what that was given."
     if is_weight:
-        return Cause("weights", f"it came in with the weights ({name})", ADVICE["weights"])
-    return Cause("batch", f"it came in from outside ({name})", ADVICE["batch"])
+        return Cause("weights", f"it came in with the weights ({name})", advice)
+    return Cause("batch", f"it came in from outside ({name})", advice)
 
 
 def _rows(value: Array | None) -> str:

@@ -1,5 +1,7 @@
 """Ops between runs at the level of modules: those that no run uses aren't recorded."""
 
+import re
+
 import pytest
 from modules_kit import alike, first_bad, line_of
 
@@ -101,3 +103,57 @@ def test_ops_in_inference_mode_are_told_apart(programs, tmp_path):
     path.write_text(INFERENCE)
     _, done, exact = alike(programs, path)
     assert first_bad(done) == first_bad(exact) == "-inf mul_1:0"
+
+
+WRITES = """
+import copy
+import sys
+import torch
+from torch import nn
+
+bad = 75
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+other = copy.deepcopy(net)
+opt = torch.optim.SGD(net.parameters(), 0.01)
+
+
+def write(step):
+    factor = float("inf") if step == bad else 0.5
+    {write}
+
+
+for step in range(80):
+    x = torch.randn(3, 4)
+    loss = (net(x) - {target}).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    with torch.no_grad():
+        write(step)
+        if step % {every} == {every} - 1:
+            print("LEFT", other(torch.randn(3, 4)).sum().item())
+    print("LEFT", loss.item())
+"""
+EACH = "for a, b in zip(other.parameters(), net.parameters()): "
+
+
+@pytest.mark.parametrize(
+    ("write", "target", "every", "told"),
+    [
+        ("for p in net.parameters(): p.data.mul_(factor * 2)", "0.0", 100, "0.weight:0 mul_"),
+        ("net.state_dict()['2.weight'].mul_(factor)", "0.0", 100, "2.weight:0 mul_"),
+        (f"{EACH}a.mul_(factor).add_(b)", "other(x).detach()", 100, "other.0.weight:0 add_"),
+        (f"{EACH}a.data.copy_(a * factor + b)", "0.0", 20, "other.0.weight:0 copy_"),
+        (f"{EACH}a.mul_(factor).add_(b)", "0.0", 80, "other.0.weight:0 add_"),
+        ("torch._foreach_mul_([*net.parameters()], factor * 2)", "0.0", 100, "0.weight:0 _foreach"),
+    ],
+)
+def test_weights_that_were_written_between_runs(write, target, every, told, programs, tmp_path):
+    path = tmp_path / "writes.py"
+    path.write_text(WRITES.format(write=write, target=target, every=every))
+    _, done, exact = alike(programs, path)
+    weight, op = told.split()
+    for text in (done.out, exact.out):
+        assert f"Why:   it came in with the weights ({weight})" in text, text
+        assert re.search(rf"{op}\S* \(writes.py:16\) wrote to it before this run", text), text

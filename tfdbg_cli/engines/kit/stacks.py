@@ -22,6 +22,7 @@ __all__ = [
     "call_frame",
     "columns_at",
     "kind_of",
+    "line_at",
     "take",
     "user_frame",
     "user_frames",
@@ -112,7 +113,7 @@ class Stack:
             for code, position in stack.pairs():
                 if kind_of(code) == DEBUGGER:
                     continue
-                line = _line(code, position)
+                line = line_at(code, position)
                 for frames in _expansions:
                     found += frames(code, line)
                 columns = columns_at(code, position)
@@ -142,12 +143,12 @@ class Stack:
         while stack is not None:
             for code, position in stack.pairs():
                 if kind_of(code) == USER:
-                    return f"{code.co_filename}:{_line(code, position)} in {code.co_name}"
+                    return f"{code.co_filename}:{line_at(code, position)} in {code.co_name}"
             stack = stack.outer
         return ""
 
 
-def _line(code: CodeType, position: int) -> int:
+def line_at(code: CodeType, position: int) -> int:
     """The line of an instruction, the function's first line where it belongs to none."""
     return _place(code, position)[0]
 

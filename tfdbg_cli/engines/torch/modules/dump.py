@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.common.node_words import WATCHED, WRITES
+from tfdbg_cli.common.node_words import WATCHED, WRITES, WRITTEN_BY
 from tfdbg_cli.dumps.dump import Datum, RunInfo
 from tfdbg_cli.dumps.elements import free_name, split_tensor_name
 from tfdbg_cli.dumps.graph import Graph, Node
@@ -60,6 +60,7 @@ class ModuleRecords:
         outside_name: what a tensor is called that an op outside of modules has made.
         step: where the last step of an optimizer was called.
         remade: the parameters of a step that was made once more, op by op.
+        written_by: the op that has written to a tensor between runs, and its line; may be empty.
     """
 
     calls: Sequence[ModuleCall]
@@ -72,6 +73,7 @@ class ModuleRecords:
     outside_name: Callable[[torch.Tensor], str]
     step: Stack | None
     remade: Sequence[torch.Tensor]
+    written_by: Callable[[torch.Tensor], str]
 
 
 class ModulesDump(MemoryDump):
@@ -571,7 +573,10 @@ class ModulesDump(MemoryDump):
         known = [each for replay in self._replays for each in replay.call.parameters]
         if leaf is None or leaf.name in self._nodes or any(each is parameter for each in known):
             return
-        self._nodes[leaf.name] = Node(leaf.name, "Parameter")
+        by = self._seen.written_by(parameter)
+        self._nodes[leaf.name] = Node(
+            leaf.name, "Parameter", attributes={WRITTEN_BY: by} if by else None
+        )
         self._keep(leaf.name, 0, before, version_of(before), when)
         self._suspects.add(f"{leaf.name}:0")
         self._results[f"{leaf.name}:0"] = True

@@ -114,7 +114,7 @@ class ModulesLevel(TorchLevel):
         self._spares = spares
         is_like = bool(spares) and spares[-1].is_like(watch, allowance)
         self._outside = spares.pop() if is_like else FullLevel(watch, names, allowance=allowance)
-        self._outside.ops.unused = unused
+        self._outside.ops.unused = self._unused = unused
         self._may_renew = False  # that, for the next run
         self._most = _MOST_AT_FIRST if allowance is None else allowance
         self._stale = stale
@@ -126,7 +126,7 @@ class ModulesLevel(TorchLevel):
         self._arrived = functools.partial(_tell, weakref.ref(self), ModulesLevel.arrived)
         self._insides = Insides(self._checks, self._arrived)
         self._calls: list[ModuleCall] = []
-        self._replayer = Replayer(watch, names, aside)
+        self._replayer = Replayer(watch, names, aside, unused)
         self._search = Search(self._calls, self._replayer, self._words)
         self._open: list[ModuleCall] = []
         self._inner: list[InnerCall] = []  # that are open
@@ -240,6 +240,8 @@ class ModulesLevel(TorchLevel):
         self._open.append(call)
         self._calls.append(call)
         if parent is None:
+            assert call.start is not None
+            self._outside.ops.use_memory(call.start.memory())
             self._look_at_weights(call)
 
     def _look_at_weights(self, call: ModuleCall) -> None:
@@ -598,6 +600,7 @@ class ModulesLevel(TorchLevel):
             self._outside.tensor_name,
             self._steps.stack,
             self._steps.remade,
+            lambda parameter: self._unused.read([parameter]),
         )
         self._is_told = True
         dump = ModulesDump(seen, part, outside.dump is not None, [*self._search.replays])

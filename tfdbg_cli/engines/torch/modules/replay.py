@@ -59,6 +59,7 @@ from tfdbg_cli.engines.torch.record.capture import program_modes
 from tfdbg_cli.engines.torch.record.capture_levels import FullLevel
 from tfdbg_cli.engines.torch.record.run_recorder import RunRecorder
 from tfdbg_cli.engines.torch.runs.exact_check import is_nonfinite
+from tfdbg_cli.engines.torch.runs.unused import UnusedOps
 from tfdbg_cli.engines.torch.values.layouts import same_bits, undisturbed
 
 __all__ = ["Aside", "Replay", "ReplayRefusal", "Replayer"]
@@ -116,12 +117,19 @@ class Replayer:
         watch: what is awaited.
         names: what things are called.
         aside: around what is no part of the program.
+        unused: knows what was written between runs.
     """
 
-    def __init__(self, watch: Watch, names: Names, aside: Aside) -> None:
+    def __init__(self, watch: Watch, names: Names, aside: Aside, unused: UnusedOps) -> None:
         self._watch = watch
         self._names = names
         self._aside = aside
+        self._unused = unused
+
+    def _level(self) -> FullLevel:
+        made = FullLevel(self._watch, self._names)
+        made.ops.unused = self._unused
+        return made
 
     def again(self, call: ModuleCall, backward: int | None = None) -> Replay:
         """Make a call once more, and its last backward pass if there was one.
@@ -157,7 +165,7 @@ class Replayer:
         assert call.arguments is not None
         twins = {key: _unwritten(copy, is_leaf=False)[1] for key, copy in call.written.items()}
         args, kwargs = _arguments(call, twins)
-        level = FullLevel(self._watch, self._names)
+        level = self._level()
         given = _CallArguments(call, twins)
         done = self._run(level, call, twins, lambda: self._forward(level, given, args, kwargs))
         return self._result(level, call, done, given.named())
@@ -174,7 +182,7 @@ class Replayer:
             if tensor.requires_grad:
                 leaves[key] = leaf
         args, kwargs = _arguments(call, twins)
-        level = FullLevel(self._watch, self._names)
+        level = self._level()
         given = _CallArguments(call, twins)
         found: dict[int, torch.Tensor] = {}
 

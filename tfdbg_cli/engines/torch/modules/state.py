@@ -220,6 +220,7 @@ class Start:
     def __init__(self, module: torch.nn.Module) -> None:
         parts = _parts_of(module)
         self.parameters = parts.parameters
+        self._owners = parts.buffers
         self._places = parts.places
         self._counted = parts.counted
         self.writes = self.count_writes()
@@ -237,6 +238,11 @@ class Start:
             return sum(map(write_count, self._counted))
         except RuntimeError:  # there are inference tensors among them
             return sum(map(count_of, self._counted))
+
+    def memory(self) -> Iterator[torch.Tensor]:
+        """The parameters and buffers of all parts."""
+        buffers = (each for owner in self._owners for each in owner.values() if each is not None)
+        return itertools.chain(self.parameters, buffers)
 
     def copied(self) -> Iterator[torch.Tensor]:
         """The tensors whose elements `restore` puts back."""

@@ -12,7 +12,13 @@ from typing import Any
 import torch
 
 from tfdbg_cli.common.errors import one_line
-from tfdbg_cli.common.node_words import CHECKED, MADE_BY, MADE_INSIDE, OUTPUT_SHAPES
+from tfdbg_cli.common.node_words import (
+    CHECKED,
+    MADE_BY,
+    MADE_INSIDE,
+    OUTPUT_SHAPES,
+    WRITTEN_BY,
+)
 from tfdbg_cli.common.printable import cut
 from tfdbg_cli.dumps.dump import Datum, InconvertibleTensorProto
 from tfdbg_cli.dumps.graph import Graph, Node
@@ -252,6 +258,7 @@ def _attribute_items(record: OpRecord) -> Iterator[tuple[str, str]]:
         made_by = given.grad_fn if given is not None else None
         yield MADE_BY, made_by.name() if made_by is not None else record.made_by
         yield MADE_INSIDE, "true" if record.is_made_inside else ""
+    yield WRITTEN_BY, record.written_by
     if facts is not None:
         yield "_aten", facts.overload
         yield "_phase", record.phase

@@ -91,7 +91,7 @@ class CaptureMode(DispatchMode):
                 return result
         place = None
         if ops is not None and ops.unused is not None:
-            place = ops.unused_place(func, frame)
+            place = ops.unused_place(func, args, kwargs, frame)
         record = ops.begin(func, args, kwargs, frame) if ops is not None and not place else None
         if ops is None or (record is None and not place):
             return call(func, args, kwargs)

@@ -193,6 +193,7 @@ class OpRecord:
         is_adopted: it belongs to the run.
         is_made_inside: of a leaf, the program has computed it in this run where nobody looked.
         made_by: of a leaf, the autograd node of what has computed it.
+        written_by: of a leaf, an op that has written to it between runs, and its line.
     """
 
     __slots__ = (
@@ -233,6 +234,7 @@ class OpRecord:
     is_adopted = True
     is_made_inside = False
     made_by = ""
+    written_by = ""
 
     def __init__(
         self, index: int, op_type: str, facts: OpFacts | None, inputs: Sequence[OpOutput]

@@ -44,10 +44,12 @@ from tfdbg_cli.engines.torch.runs.failures import is_framework_error
 from tfdbg_cli.engines.torch.runs.updates_by_hand import Update
 from tfdbg_cli.engines.torch.values.access import PLAIN
 
-__all__ = ["TENSOR", "OpRecorder", "flat", "with_gaps"]
+__all__ = ["TENSOR", "WRITES", "OpRecorder", "flat", "with_gaps"]
 
 #: Stands for a tensor in a list with gaps.
 TENSOR = "tensor"
+#: An op that writes to memory which no run reads.
+WRITES = "writes"
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _NO_OTHERS: frozenset[torch.dtype] = frozenset()
@@ -101,23 +103,41 @@ class OpRecorder(RecordedTensors):
         raise NotImplementedError
 
     @uninterrupted
-    def unused_place(self, op: Any, frame: FrameType) -> Any:
+    def unused_place(self, op: Any, args: Any, kwargs: Mapping[str, Any], frame: FrameType) -> Any:
         """The place of an op that needn't be recorded: it is before a run, and none will use it.
 
         Returns:
-            What `is_unused` is to be told then; ``None``: it is one for `begin`.
+            What `is_unused` is to be told then; `WRITES`: nothing; ``None``: it is one for `begin`.
         """
         if not self._is_ahead or self.unused is None or self.passage is not None:
             return None
+        if functions_seen():
+            return None
         try:
-            return None if facts_of(op).has_writes else self.unused.place(frame)
+            facts = facts_of(op)
+            if not facts.has_writes:
+                return self.unused.place(frame)
+            memory = self._memory_of(facts, args, kwargs)
+            is_unused = memory and self.unused.writes(facts.op_type, frame, memory)
+            return WRITES if is_unused and self._tracker.pins.keys.isdisjoint(memory) else None
         except Exception as error:
             self._trouble(error)
             return None
 
+    def _memory_of(self, facts: OpFacts, args: Any, kwargs: Mapping[str, Any]) -> list[int]:
+        """The keys of the storages that an op writes to; empty: there is more to it."""
+        if facts.is_collective or facts.keeps_elements:
+            return []
+        given = [*flat((*args, *kwargs.values()))]
+        if torch.is_grad_enabled() and any(each.requires_grad for each in given):
+            return []
+        return [*map(storage_key, flat(facts.written(args, kwargs)))]
+
     @uninterrupted
     def is_unused(self, place: Any, result: Any) -> bool:
         """Whether what such an op has made needn't be known either: it is clean."""
+        if place is WRITES:
+            return True
         try:
             return self.unused is not None and self.unused.is_clean(place, result)
         except Exception as error:

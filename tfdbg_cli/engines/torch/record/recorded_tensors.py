@@ -300,6 +300,8 @@ class RecordedTensors:
         record = OpRecord(next(self._indices), leaf.op_type, None, [])
         record.time = time.perf_counter_ns()
         record.leaf = leaf
+        if self.unused is not None and not self._is_ahead:
+            record.written_by = self.unused.read([tensor])
         if leaf.op_type == "State":
             record.owner_of = leaf.parameter
         output = OpOutput(record, 0, tensor, storage_key(tensor))
@@ -359,6 +361,8 @@ class RecordedTensors:
 
     def begin_run(self) -> None:
         """What was recorded so far belongs to the run only as far as the run uses it."""
+        if self.unused is not None and self._is_ahead:  # it is no replay
+            self.unused.begin_run()
         self._is_ahead = False
         for record in self.raw:
             record.is_adopted = False
@@ -384,6 +388,8 @@ class RecordedTensors:
                 leaf = current.leaf
                 place = self.unused.place_in(current.frames) if leaf is None else leaf.place
                 self.unused.use(place)
+                if leaf is not None and (tensor := current.outputs[0].reference()) is not None:
+                    self.use_memory([tensor])
         self._describer.name_again(adopted)
         if not self.is_eager:
             return
@@ -404,6 +410,12 @@ class RecordedTensors:
             self._adopt(output.record)
         if output is None and self.unused is not None:
             self.unused.use(self.unused.place_of(tensor))
+            self.use_memory([tensor])
+
+    def use_memory(self, tensors: Iterable[torch.Tensor]) -> None:
+        """The run reads tensors that ops may have written to between runs."""
+        if self.unused is not None:
+            self.unused.read(tensors)
 
     def name_used(self, tensor: torch.Tensor, when: int) -> None:
         """Likewise, at the end: it gets a name if it has none.

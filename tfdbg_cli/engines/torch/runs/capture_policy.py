@@ -53,6 +53,7 @@ class TorchCapturePolicy(CapturePolicy):
         self._aside = aside
         self._spares: list[FullLevel] = []
         self._facts, self._stale, self._unused = FactsOf(), Stale(), UnusedOps()
+        self._used = UnusedOps(records_all=True)
         self._magnitudes = Magnitudes(names, tracks)
 
     def obstacle(self, kind: str, costs: RunCosts) -> str:
@@ -71,7 +72,7 @@ class TorchCapturePolicy(CapturePolicy):
                 else RecordsLevel(watch, self._names, allowance)
             )
             if watch.filter_name in CHECKED:
-                made.sizes, made.ops.unused = sizes, self._unused if self.is_free else None
+                made.sizes, made.ops.unused = sizes, self._unused if self.is_free else self._used
             return made
         return ModulesLevel(
             watch,
