@@ -60,7 +60,7 @@ class ModuleRecords:
         outside_name: what a tensor is called that an op outside of modules has made.
         step: where the last step of an optimizer was called.
         remade: the parameters of a step that was made once more, op by op.
-        written_by: the op that has written to a tensor between runs, and its line; may be empty.
+        written_by: the op that has written to tensors between runs, and its line; may be empty.
     """
 
     calls: Sequence[ModuleCall]
@@ -73,7 +73,7 @@ class ModuleRecords:
     outside_name: Callable[[torch.Tensor], str]
     step: Stack | None
     remade: Sequence[torch.Tensor]
-    written_by: Callable[[torch.Tensor], str]
+    written_by: Callable[[Sequence[torch.Tensor]], str]
 
 
 class ModulesDump(MemoryDump):
@@ -573,7 +573,7 @@ class ModulesDump(MemoryDump):
         known = [each for replay in self._replays for each in replay.call.parameters]
         if leaf is None or leaf.name in self._nodes or any(each is parameter for each in known):
             return
-        by = self._seen.written_by(parameter)
+        by = self._seen.written_by([parameter])
         self._nodes[leaf.name] = Node(
             leaf.name, "Parameter", attributes={WRITTEN_BY: by} if by else None
         )

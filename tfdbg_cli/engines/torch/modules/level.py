@@ -600,7 +600,7 @@ class ModulesLevel(TorchLevel):
             self._outside.tensor_name,
             self._steps.stack,
             self._steps.remade,
-            lambda parameter: self._unused.read([parameter]),
+            self._unused.read,
         )
         self._is_told = True
         dump = ModulesDump(seen, part, outside.dump is not None, [*self._search.replays])
