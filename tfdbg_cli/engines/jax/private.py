@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import jax
 import jax.extend.core.primitives
+from jax.extend import core
 
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.engines.kit.patching.patches import PatchSet
@@ -48,6 +50,8 @@ __all__ = [
     "set_message",
     "shard_map_of",
     "statics",
+    "unchecked",
+    "unchecked_function",
     "varying_axes",
     "wrapped",
     "writes_to_arguments",
@@ -90,6 +94,59 @@ if "__call__" not in vars(compiled_function) or not hasattr(jax.jit(lambda: None
 
 # Its functions are JAX's, what they do is the program's.
 _PMAP = "jax._src.pmap"
+
+
+# From JAX 0.7 on what compiled functions are checked by is a state of its own.
+_post_hook: Any = getattr(importlib.import_module("jax._src.api"), "_post_hook_state", None)
+_GUARDS = tuple(
+    f"jax_transfer_guard{way}"
+    for way in ("_host_to_device", "_device_to_device", "_device_to_host")
+)
+
+
+@contextlib.contextmanager
+def unchecked() -> Iterator[None]:
+    """Work of ours on a thread of the program's.
+
+    The program's search for nan (``jax_debug_nans``) and its guard of transfers aren't for it, and
+    are what they were before when it is done.
+    """
+    config: Any = jax.config
+    if not (
+        config.jax_debug_nans
+        or config.jax_debug_infs
+        or any(getattr(config, guard) is not None for guard in _GUARDS)
+    ):
+        yield
+        return
+    with _same_hook(), jax.debug_nans(False), jax.debug_infs(False), jax.transfer_guard("allow"):
+        yield
+
+
+@contextlib.contextmanager
+def _same_hook() -> Iterator[None]:
+    """What checks the results of compiled functions on this thread stays.
+
+    At the end of ``jax.debug_nans`` as a context JAX would have none there from then on.
+    """
+    before = _post_hook.get_local() if _post_hook is not None else None
+    try:
+        yield
+    finally:
+        if _post_hook is not None:
+            _post_hook.set_local(before)
+
+
+def unchecked_function(jaxpr: Any) -> Callable[..., Sequence[Any]]:
+    """What a closed jaxpr computes; it doesn't check for nan."""
+    function = core.jaxpr_as_fun(jaxpr)
+
+    def compute(*values: Any) -> Sequence[Any]:
+        with _same_hook():
+            found: Sequence[Any] = function(*values)
+        return found
+
+    return compute
 
 
 def has_devices() -> bool:

@@ -12,7 +12,7 @@ from jax.extend import core
 from tfdbg_cli.common.node_words import BACKWARD, FORWARD_FRAMES, PHASE
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.shards import Shards
-from tfdbg_cli.engines.jax.private import only
+from tfdbg_cli.engines.jax.private import only, unchecked_function
 
 __all__ = ["CALLBACKS", "SILENT", "Block", "Constant", "Op", "equation_function"]
 
@@ -158,7 +158,7 @@ def equation_function(jaxpr: Any, equation: Any) -> tuple[list[Any], Callable[..
     """The operands of an equation that are no literals, each once, and what computes it of them."""
     given = (each for each in equation.invars if not isinstance(each, core.Literal))
     unique = list(dict.fromkeys(given))
-    return unique, core.jaxpr_as_fun(core.ClosedJaxpr(only(jaxpr, equation, unique), ()))
+    return unique, unchecked_function(core.ClosedJaxpr(only(jaxpr, equation, unique), ()))
 
 
 class Block:

@@ -13,7 +13,7 @@ from jax.extend import core
 
 from tfdbg_cli.dumps.dump import CannotRedo, Redo
 from tfdbg_cli.engines.jax.plans.ops import Constant, Op
-from tfdbg_cli.engines.jax.private import calls_back
+from tfdbg_cli.engines.jax.private import calls_back, unchecked
 from tfdbg_cli.tensors.numeric import dtype_kind
 
 __all__ = ["redo_of"]
@@ -40,7 +40,7 @@ def redo_of(ops: Mapping[str, Op]) -> Redo:
             raise CannotRedo("it is a branch")
         if op.op_type.startswith("random"):
             return None
-        with _wide() if is_wide else contextlib.nullcontext():
+        with unchecked(), _wide() if is_wide else contextlib.nullcontext():
             return _redo(op, given, is_wide=is_wide)
 
     return redo

@@ -11,7 +11,7 @@ from jax import numpy as jnp
 from tfdbg_cli.common.memory import spare_memory
 from tfdbg_cli.dumps.dump import CannotRedo
 from tfdbg_cli.engines.jax.plans.values import is_key, is_spread
-from tfdbg_cli.engines.jax.private import is_committed
+from tfdbg_cli.engines.jax.private import is_committed, unchecked
 from tfdbg_cli.engines.kit.fitting import stands_for
 
 __all__ = ["array_like", "copied_arrays", "spare_bytes"]
@@ -43,7 +43,7 @@ def array_like(name: str, value: Any, array: Any) -> Any:
 
 def copied_arrays(tree: Any) -> Any:
     """A tree whose arrays are copies of another one's; what was one array is one again."""
-    with jax.debug_nans(False), jax.debug_infs(False):  # what is bad is copied as it is
+    with unchecked():  # what is bad is copied as it is
         return _copied(tree)
 
 

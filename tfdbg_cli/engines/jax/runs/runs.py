@@ -26,6 +26,7 @@ from tfdbg_cli.engines.jax.private import (
     is_clean,
     is_own_jaxpr,
     is_program_function,
+    unchecked,
     wrapped,
 )
 from tfdbg_cli.engines.jax.runs.calls import (
@@ -85,6 +86,11 @@ class JaxRuns(RunLife[OpenRun]):
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:
         """What is computed for us is not a run, and no part of one."""
+        with self._at_work(), unchecked():
+            yield
+
+    @contextlib.contextmanager
+    def _at_work(self) -> Iterator[None]:
         before = getattr(self._own, "is_at_work", False)
         self._own.is_at_work = True
         try:
@@ -208,7 +214,7 @@ class JaxRuns(RunLife[OpenRun]):
             outer, unwatch = self._trap, watched()
             self._trap = trap
             try:
-                with self.quiet():
+                with self._at_work():  # the program is, too
                     return work()
             finally:
                 self._trap = outer
