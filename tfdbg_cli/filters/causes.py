@@ -391,12 +391,16 @@ def _from_outside(datum: Datum, node: Node, is_weight: bool) -> Cause:
     if NUMBER in node.attributes and value is not None:
         return Cause("number", f"{datum.tensor_name} is {float(value):g}", ADVICE["number"])
     name = f"{datum.tensor_name}{_rows(floats(datum))}"
-    advice = ADVICE["weights" if is_weight else "batch"]
-    if by := node.attributes.get(WRITTEN_BY):
-        advice = f"{by} wrote to it before this run: see what that was given."
     if is_weight:
-        return Cause("weights", f"it came in with the weights ({name})", advice)
-    return Cause("batch", f"it came in from outside ({name})", advice)
+        return _given("weights", f"it came in with the weights ({name})", node)
+    return _given("batch", f"it came in from outside ({name})", node)
+
+
+def _given(kind: str, text: str, node: Node) -> Cause:
+    """Of what the run was given; an op before it may have written that."""
+    by = node.attributes.get(WRITTEN_BY)
+    written = f"{by} wrote to it before this run: see what that was given."
+    return Cause(kind, text, written if by else ADVICE[kind])
 
 
 def _rows(value: Array | None) -> str:
@@ -441,7 +445,7 @@ def _of_memory(lineage: TensorLineage, node: Node) -> Cause | None:
                     return Cause("memory", text, ADVICE["memory"])
                 what = "nan" if bad[0].nan else "infinite"
                 text = f"it reads {name}, a buffer that has been {what} since before this run"
-                return Cause("memory", text, ADVICE["memory"])
+                return _given("memory", text, source)
         elif holds_others(source):
             if source.op_type == WRITTEN:
                 is_rest_bad = any(map(lineage.bad, lineage.dump.by_tensor(name)))
