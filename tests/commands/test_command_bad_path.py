@@ -11,6 +11,7 @@ from tfdbg_cli.common.node_words import FORWARD_FRAMES, FORWARD_NODE, OWN_BACKWA
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
+from tfdbg_cli.dumps.run_info import RunError, RunInfo
 from tfdbg_cli.dumps.sources import Frame
 
 NAN, INF = np.float32(np.nan), np.float32(np.inf)
@@ -153,6 +154,18 @@ def test_without_a_node_it_starts_at_the_first_bad_tensor(shell):
     assert Shell(dump).lines("li --to-first-bad") == [
         "No tensor of this run holds a nan or an infinity."
     ]
+
+
+def test_what_is_not_there_is_not_called_clean():
+    dump, _ = dump_of({"a": ("A", [])}, [("a", HEALTHY)])
+    dump.warnings.append("Tensors are missing.")
+    for command in ("li --to-first-bad", "why"):
+        told = " ".join(Shell(dump).lines(command))
+        assert told.startswith("None of the tensors that are here holds"), told
+    dump.set_run_info(RunInfo(error=RunError("InvalidArgumentError", "bad", "check")))
+    for command in ("li --to-first-bad", "why"):
+        told = " ".join(Shell(dump).lines(command))
+        assert told.startswith("The run failed at check; of the tensors before, none"), told
 
 
 def test_a_tensor_that_is_not_bad_is_said_so_in_one_line(shell):

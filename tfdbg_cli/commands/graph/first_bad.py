@@ -31,7 +31,21 @@ from tfdbg_cli.dumps.graph import Graph, parse_tensor_name
 from tfdbg_cli.dumps.sources import own_frame
 from tfdbg_cli.filters.origins import began_here, stayed_local
 
-__all__ = ["first_bad_document", "origins_of"]
+__all__ = ["first_bad_document", "nothing_bad", "origins_of"]
+
+
+def nothing_bad(dump: Dump) -> Line:
+    """What is said where no tensor is bad: less, if the run has tensors that aren't here."""
+    info = dump.run_info()
+    error = info.error if info is not None else None
+    if error is not None and not error.is_late:
+        where = f" at {error.op_name}" if error.op_name else ""
+        text = f"The run failed{where}; of the tensors before, none holds a nan or an infinity."
+        return line((text, "warning"))
+    if dump.warnings:
+        text = "None of the tensors that are here holds a nan or an infinity; run_info says more."
+        return line((text, "warning"))
+    return line(("No tensor of this run holds a nan or an infinity.", "success"))
 
 
 def first_bad_document(context: Context, graph: Graph, name: str | None, as_json: bool) -> Result:
@@ -53,14 +67,15 @@ def first_bad_document(context: Context, graph: Graph, name: str | None, as_json
         start = first_origin(dump)
         if start is None or start.node_name not in graph:
             start = health.first_bad([d for d in dump.data() if d.node_name in graph])
-        why = "No tensor of this run holds a nan or an infinity."
+        why = nothing_bad(dump)
         origins = _origins(dump, graph, health, start)
     else:
-        origins, why = origins_of(context, graph, name)
+        origins, text = origins_of(context, graph, name)
+        why = line((text, "success"))
     if as_json:
         return json_document(len(origins), lambda at: _record(origins[at], health, dump))
     if not origins:
-        return TextDocument([line((why, "success"))])
+        return TextDocument([why])
     screen = _AncestryScreen(dump, graph, health, origins)
     origin = origins[0]
     last = origin.chain[-1].datum

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from tfdbg_cli.commands.context import TENSOR_MODES, Context, Place, compile_regex
-from tfdbg_cli.commands.graph.first_bad import origins_of
+from tfdbg_cli.commands.graph.first_bad import nothing_bad, origins_of
 from tfdbg_cli.commands.graph.verdict import first_origin, verdict
 from tfdbg_cli.commands.json_lines import JSON_ARGUMENT, json_document
 from tfdbg_cli.commands.registry import Argument, Command, Result
@@ -83,7 +83,7 @@ def _why(context: Context, arguments: argparse.Namespace) -> Result:
     elif next(dump.passing(has_inf_or_nan), None) is not None:
         lines = [*_without_origin(dump)]
     else:
-        lines = [line(("No tensor of this run holds a nan or an infinity.", "success"))]
+        lines = [nothing_bad(dump)]
     if not arguments.tensor_filter:
         shown = Prose(lines, columns_of(context), _INDENT)
         shown.kind = "verdict" if begin is not None else ""
