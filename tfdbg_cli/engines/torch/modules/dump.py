@@ -37,6 +37,7 @@ from tfdbg_cli.tensors.numeric import has_nonfinite
 __all__ = ["ModuleRecords", "ModulesDump"]
 
 _INPUT = "input/"
+_WRITTEN = "written"
 _GRADIENTS = "gradients/"
 # Microseconds.
 _NEAR = 1_000
@@ -187,13 +188,14 @@ class ModulesDump(MemoryDump):
         found = {}
         for replay in self._replays:
             for tensor, again in replay.kept:
-                name = self._seen.outside_name(tensor)
+                name = _before_writes(graph, self._seen.outside_name(tensor))
                 if name.startswith(_INPUT):
                     found[name] = self._renamed(replay, again)
         for call in self._seen.calls:
             for border in call.borders.values() if call.parent is None else ():
                 tensor = border.kept
                 name = self._seen.outside_name(tensor) if tensor is not None else ""
+                name = _before_writes(graph, name)
                 if name.startswith(_INPUT):
                     found[name] = self.border_name(border)
         bad = [(each, when) for kind, each, when, _ in self._seen.bad if kind == PARAMETER]
@@ -606,7 +608,10 @@ def _before_writes(graph: Graph | None, tensor: str) -> str:
     """What was first in the memory of a tensor."""
     name, slot = split_tensor_name(tensor)
     while graph is not None and name in graph:
-        written = graph.nodes[name].attributes.get(WRITES, "").split(", ")
+        node = graph.nodes[name]
+        # What others have written to in parts comes first among what it is made of.
+        is_made = node.op_type == _WRITTEN
+        written = node.inputs[:1] if is_made else node.attributes.get(WRITES, "").split(", ")
         if slot >= len(written) or not written[slot]:
             break
         tensor = written[slot]
