@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -97,6 +98,9 @@ def finite_test(dtype: np.dtype[Any]) -> Callable[[Array], bool] | None:
 
 
 def _by_value(flat: Array) -> bool:
+    # Nearly always the sum tells, in two thirds of the time; it warns of nothing.
+    if flat.dtype.char in "fd" and math.isfinite(np.einsum("i->", flat)):
+        return True
     return bool(np.isfinite(flat).all())
 
 
