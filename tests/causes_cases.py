@@ -330,6 +330,13 @@ CASES = (
         onnx="much = Mul(w, large); y = Mul(much, much)",
     ),
     Case(
+        "a product of many numbers",
+        _FLOAT32.format(r"3 elements, the first at \[0\]"),
+        torch="torch.prod(x * 1e25, 0)",
+        tensorflow="tf.reduce_prod(w * 1e25, 0)",
+        jax="jnp.prod(w * 1e25, axis=0)",
+    ),
+    Case(
         "infinities apart",
         f"an infinity minus an infinity{_AT}",
         numpy="tf.where(tf.equal(zero, 0), infinities, w) - "

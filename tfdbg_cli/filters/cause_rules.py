@@ -244,7 +244,7 @@ def _products(case: Case) -> _Found:
 
 
 def _linear(case: Case) -> _Found:
-    """Sums of products: of finite numbers they are bad for one reason only."""
+    """Sums and products: of finite numbers they are bad for one reason only."""
     yield from _overflows(case._replace(made=np.full(case.made.shape, np.inf)), None)
 
 
@@ -298,6 +298,7 @@ RULES: Mapping[str, Callable[[Case], _Found]] = {
     "cast": lambda case: _overflows(case, lambda given: given),
     "linear": _linear,
     "scale": _linear,
+    "prod": _linear,
     "sum": _linear,
     "norm": _linear,
     "sqrt_grad": _root_gradients(0),
@@ -371,6 +372,6 @@ def can_give(meaning: str, case: Case) -> bool:
 
 
 #: Whose inputs have the shape of the result, or one that is stretched to it.
-BY_ELEMENT = frozenset(RULES) - {"linear", "norm", "sum"}
+BY_ELEMENT = frozenset(RULES) - {"linear", "norm", "prod", "sum"}
 #: Of two operands, either of which may be a number that is not a tensor.
 BINARY = frozenset(["add", "div", "mod", "mul", "pow", "sub"])

@@ -45,6 +45,7 @@ TRAITS = EngineTraits(
             cast="convert_element_type reduce_precision",
             linear="dot_general conv_general_dilated cumsum",
             scale="abs",
+            prod="cumprod reduce_prod",
             sum="reduce_sum",
             max="max reduce_max",
             clip="clamp min",

@@ -44,6 +44,7 @@ TRAITS = EngineTraits(
                 matmul addmm inner outer tensordot einsum conv1d conv2d conv3d conv_general cumsum
             """,
             scale="abs",
+            prod="cumprod prod",
             sum="sum",
             max="max maximum",
             norm="norm",

@@ -44,6 +44,7 @@ TRAITS = EngineTraits(
             cast="Cast CastLike",
             linear="Conv ConvTranspose CumSum Einsum Gemm MatMul Sum",
             scale="LeakyRelu PRelu Selu",
+            prod="ReduceProd",
             sum="ReduceSum",
             max="ReduceMax",
             norm="ReduceL2",

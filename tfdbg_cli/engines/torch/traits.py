@@ -127,6 +127,7 @@ TRAITS = EngineTraits(
             "dot einsum ger inner kron linalg_multi_dot linalg_vecdot linear matmul mm mv outer "
             "tensordot vdot",
             scale="_prelu_kernel abs elu leaky_relu prelu rrelu selu",
+            prod="cumprod prod",
             sum="sum",
             max="amax max",
             norm="frobenius_norm linalg_norm linalg_vector_norm norm",

@@ -69,6 +69,7 @@ COMMON = EngineTraits(
             linear="AddN BatchMatMul BatchMatMulV2 BatchMatMulV3 Conv2D Conv3D Cumsum "
             "DepthwiseConv2dNative Einsum MatMul UnsortedSegmentSum",
             scale="Abs ComplexAbs LeakyRelu Selu",
+            prod="Cumprod Prod",
             sum="Sum",
             max="Max",
             norm="EuclideanNorm L2Loss",
