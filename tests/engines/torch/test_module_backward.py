@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from modules_kit import HEAD, TAIL, all_bad, first_bad, frames, lines_left, watched
+from modules_kit import HEAD, TAIL, alike, all_bad, first_bad, frames, lines_left, watched
 
 
 def _with_root(folder: Path, total: str) -> Path:
@@ -278,3 +278,44 @@ def test_what_the_gradient_of_an_op_computes_of_its_result_began_in_the_op(progr
         assert lines_left(done) == lines_left(programs.plain(path)), done.out + done.err
         assert "It began in [exp] exp:0 " in done.out, done.out
         assert first_bad(done) == "+inf exp:0" and len(all_bad(done)) == 1
+
+
+#: What stays local in each run, outside of modules -> what is bad in the last one.
+LOCAL = {
+    "the gradient of a parameter": (
+        "h.clamp(min=0).sqrt()",
+        "sum((p - p.detach()).square().sum().sqrt() for p in encoder.parameters())",
+    ),
+    "the gradient of what a module returns": (
+        "torch.where(h > 0, h.clamp(min=0).rsqrt(), 0.0)",
+        "torch.where(h > 9, (h - h.detach()).rsqrt(), 0.0)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_what_stayed_local_in_earlier_runs_may_spread_in_a_later_one(name, programs, tmp_path):
+    path = tmp_path / "program.py"
+    local, bad = LOCAL[name]
+    path.write_text(f"""
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+encoder, decoder = nn.Linear(4, 4), nn.Linear(4, 1)
+parameters = [*encoder.parameters(), *decoder.parameters()]
+optimizer = torch.optim.SGD(parameters, 1e-2)
+for step in range(4):
+    h = encoder(torch.randn(8, 4))
+    made = {local}
+    if step == 3:
+        made = made + {bad}
+    loss = decoder(made).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print("LEFT", [float(p.detach().double().sum()) for p in parameters], torch.rand(1).item())
+""")
+    for done in alike(programs, path)[1:]:
+        assert "run-end: training run #4" in done.out, done.out + done.err
+        assert "> 13      made = made + " in done.out, done.out
