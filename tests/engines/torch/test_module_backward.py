@@ -319,3 +319,30 @@ print("LEFT", [float(p.detach().double().sum()) for p in parameters], torch.rand
     for done in alike(programs, path)[1:]:
         assert "run-end: training run #4" in done.out, done.out + done.err
         assert "> 13      made = made + " in done.out, done.out
+
+
+def test_a_nan_where_a_module_has_returned_infinities_before(programs, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("""
+import torch
+from torch import nn
+
+class Masked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x, scale):
+        masked = self.inner(x).masked_fill(torch.arange(4) == 0, float("-inf"))
+        return masked * scale
+
+torch.manual_seed(0)
+net = Masked()
+for step in range(6):
+    with torch.no_grad():
+        out = net(torch.randn(8, 4), 0.0 if step == 4 else 1.0)
+    print("LEFT", out.sum().item())
+""")
+    for done in alike(programs, path)[1:]:
+        assert "run-end: inference run #5" in done.out, done.out + done.err
+        assert "Why:   0 times an infinity" in done.out, done.out

@@ -183,6 +183,7 @@ class Checks:
     Attributes:
         has_news: there is something that nobody has judged.
         kept: what was bad inside of the outermost calls of modules, and parameters that were.
+        with_nan: what has a nan, on a CPU, and not only infinities of one sign.
         failure: what went wrong where nobody could be told.
     """
 
@@ -190,6 +191,7 @@ class Checks:
         self._stale, self._sizes = stale, sizes
         self.has_news = False
         self.kept: dict[Found, torch.Tensor] = {}
+        self.with_nan: set[Found] = set()
         self.failure: Exception | None = None
         keep = functools.partial(Checks._keep, weakref.proxy(self))
         self._verdicts: Verdicts[Event] = Verdicts(keep, measures=True)
@@ -246,8 +248,10 @@ class Checks:
     def _keep(self, event: Event, slot: int, tensor: torch.Tensor) -> None:
         is_weight = event.kind == WEIGHT and tensor.nbytes <= _LARGEST_WEIGHT
         is_kept = is_weight or isinstance(event.thing, InnerCall)
-        if is_kept and len(self.kept) < _MOST_KEPT:
-            with undisturbed():
+        with undisturbed():
+            if tensor.is_cpu and tensor.dtype.itemsize > 1 and bool(torch.isnan(tensor.sum())):
+                self.with_nan.add((event, slot))
+            if is_kept and len(self.kept) < _MOST_KEPT:
                 self.kept[event, slot] = tensor.detach().clone()
 
     def bad(self, others: Verdicts[Any] | None) -> list[Found]:
@@ -283,3 +287,4 @@ class Checks:
     def forget(self) -> None:
         """Let go of all tensors."""
         self._small, self.kept, self._sizes.found = [], {}, {}
+        self.with_nan.clear()

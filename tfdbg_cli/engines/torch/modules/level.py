@@ -442,7 +442,7 @@ class ModulesLevel(TorchLevel):
             return
         known = set(self._found)
         found = [item for item in bad if item not in known]
-        if self._excused.issuperset(self._words.key(*item) for item in found):
+        if self._excused.issuperset(map(self._key, found)):
             return  # else what is excused may be where the others began, and is looked at, too
         self._found += found
         if any(replay.passed for replay in self._search.replays):
@@ -462,6 +462,10 @@ class ModulesLevel(TorchLevel):
         finally:
             if is_on:
                 self.start()
+
+    def _key(self, item: Found) -> Any:
+        """The same in each run: whoever masks by infinities hasn't masked a nan."""
+        return (*self._words.key(*item), item in self._checks.with_nan)
 
     def _examine(self) -> None:
         """Find out whether the calls could be made once more."""
@@ -531,7 +535,7 @@ class ModulesLevel(TorchLevel):
                     self.refusal = self._search.refusals[0]
             else:
                 # What was seen is there, but not what the filter is about.
-                self._excused.update(self._words.key(*item) for item in self._found)
+                self._excused.update(map(self._key, self._found))
                 capture.make_dump = lambda: dump
         else:
             is_hit = False
