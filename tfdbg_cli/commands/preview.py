@@ -14,7 +14,7 @@ from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.cause_ops import forward_node
+from tfdbg_cli.filters.cause_ops import node_of_line
 
 __all__ = ["COMMANDS", "KINDS", "preview_command", "row_subject"]
 
@@ -96,7 +96,7 @@ def _source(context: Context, name: str) -> str:
     dump = context.need_dump()
     graph = need_graph(dump)
     node = find_node(context, graph, name)
-    frame = own_frame((forward_node(graph, node) or node).frames or ())
+    frame = own_frame(node_of_line(graph, node).frames or ())
     if frame is None:
         raise UserError("No line was recorded for this node.")
     return f"ps {quoted(frame.file)} -b {frame.line}"

@@ -26,7 +26,9 @@ __all__ = [
     "WrittenReason",
     "forward_node",
     "has_forward_frames",
+    "has_own_line",
     "is_decomposition",
+    "node_of_line",
     "of_gradient",
     "place_of",
     "written_as",
@@ -186,8 +188,27 @@ def has_forward_frames(node: Node) -> bool:
     """
     if FORWARD_FRAMES in node.attributes:
         return True
-    own = OWN_BACKWARD in node.attributes or "/hook/" in node.name
-    return FORWARD_NODE in node.attributes and not own
+    return FORWARD_NODE in node.attributes and not has_own_line(node)
+
+
+def has_own_line(node: Node) -> bool:
+    """Whether a gradient's node was computed by code of the program: a backward function, a hook.
+
+    Args:
+        node: of a graph.
+    """
+    return OWN_BACKWARD in node.attributes or "/hook/" in node.name
+
+
+def node_of_line(graph: Graph, node: Node) -> Node:
+    """The node whose line is that of a node: for a gradient that of its forward op, as a rule.
+
+    Args:
+        graph: of the run.
+        node: of it.
+    """
+    forward = None if has_own_line(node) else forward_node(graph, node)
+    return forward or node
 
 
 def place_of(node: Node) -> tuple[str, int] | None:

@@ -24,7 +24,7 @@ from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.run_info import CALLS, traits_of_run
 from tfdbg_cli.filters.cause_inside import WholeOp, inside
-from tfdbg_cli.filters.cause_ops import forward_node, of_gradient, written_as
+from tfdbg_cli.filters.cause_ops import forward_node, has_own_line, of_gradient, written_as
 from tfdbg_cli.filters.cause_patterns import Makers, constant, later_phase, number_of
 from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case, can_give, places_of
 from tfdbg_cli.filters.collapsed import why_constant
@@ -131,13 +131,15 @@ _ONE = Cause("one", "the variance of one element: it divides by n - 1, which is 
 
 
 def forward_op(graph: Graph, node: Node, cause: Cause | None) -> Node | None:
-    """The forward op whose line is that of a node of a backward pass.
+    """The forward op whose line is that of a node of a backward pass; ``None``: it has its own.
 
     Args:
         graph: of the run.
         node: of it.
         cause: why what the node has made is bad.
     """
+    if has_own_line(node):
+        return None
     told = forward_node(graph, node)
     return told if told is not None or cause is None else graph.nodes.get(cause.forward)
 

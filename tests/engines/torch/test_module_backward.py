@@ -346,3 +346,59 @@ for step in range(6):
     for done in alike(programs, path)[1:]:
         assert "run-end: inference run #5" in done.out, done.out + done.err
         assert "Why:   0 times an infinity" in done.out, done.out
+
+
+OWN = """
+import torch
+from torch import nn
+
+
+class Norm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        made = x.norm(dim=1, keepdim=True)
+        ctx.save_for_backward(x, made)
+        return made
+
+    @staticmethod  # the function
+    def backward(ctx, gradient):
+        x, made = ctx.saved_tensors
+        return gradient * x / made  # the division
+
+
+torch.manual_seed(0)
+net = nn.Linear(4, 4, bias=False)
+optimizer = torch.optim.SGD(net.parameters(), 0.01)
+for step in range(4):
+    x = torch.randn(8, 4)
+    h = net(x)
+    if {hooks}:
+        h.register_hook(lambda gradient: gradient / float(step != 2))  # the hook
+        loss = torch.relu(h).square().mean()
+    else:
+        x[5] = step != 2
+        loss = Norm.apply(net(x)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print("LEFT", loss.item(), net.weight.sum().item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "hooks", "mark"),
+    [
+        ("modules", False, "the function"),
+        ("values", False, "the division"),
+        ("ops", True, "the hook"),
+        ("values", True, "the hook"),
+    ],
+)
+def test_a_backward_of_the_programs_own_has_its_own_line(level, hooks, mark, programs, tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(OWN.format(hooks=hooks))
+    done = watched(programs, path, level=level, name="origin_of_nonfinite")
+    assert lines_left(done) == lines_left(programs.plain(path)) != []
+    number = OWN[: OWN.index(f"# {mark}")].count("\n") + 1
+    (told,) = (line for line in done.out.splitlines() if line.startswith("Line"))
+    assert re.fullmatch(rf"Line:  \S*own.py:{number}", told), done.out

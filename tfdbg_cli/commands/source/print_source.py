@@ -42,7 +42,7 @@ from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.sources import is_library_path, own_frame
-from tfdbg_cli.filters.cause_ops import forward_node
+from tfdbg_cli.filters.cause_ops import node_of_line
 
 __all__ = ["COMMANDS"]
 
@@ -279,7 +279,7 @@ def _line_of(context: Context, dump: Dump, name: str) -> tuple[str, int]:
     """File and line of a node; without a name of that of the current place."""
     node = find_node(context, need_graph(dump), context.here("FILE", name).name)
     context.look_at(node.name)
-    frame = own_frame((forward_node(need_graph(dump), node) or node).frames or ())
+    frame = own_frame(node_of_line(need_graph(dump), node).frames or ())
     if frame is None:
         raise UserError(f'No line of the program is known for "{node.name}".', "ls lists files.")
     return frame.file, frame.line

@@ -529,6 +529,13 @@ def keeps_result(node: Any) -> bool:
     return hasattr(type(node), "_saved_result")
 
 
+def own_backward(node: Any) -> CodeType | None:
+    """The backward function of a ``torch.autograd.Function`` that an autograd node calls."""
+    backward = getattr(getattr(type(node), "_forward_cls", None), "backward", None)
+    code = getattr(backward, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
 @contextlib.contextmanager
 def unobserved() -> Iterator[None]:
     """What is done inside is seen by no mode, no subclass and no autograd."""

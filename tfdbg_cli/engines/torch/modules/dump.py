@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tfdbg_cli.common.node_words import WATCHED, WRITES, WRITTEN_BY
+from tfdbg_cli.common.node_words import OWN_BACKWARD, WATCHED, WRITES, WRITTEN_BY
 from tfdbg_cli.dumps.dump import Datum, RunInfo
 from tfdbg_cli.dumps.elements import free_name, split_tensor_name
 from tfdbg_cli.dumps.graph import Graph, Node
@@ -421,7 +421,7 @@ class ModulesDump(MemoryDump):
             if gradient.is_whole and gradient.tensor is not None:
                 self._keep(name, slot, gradient.tensor, gradient.version, gradient.time)
         made = self._nodes.get(forward)
-        frames = (lambda: made.frames) if made is not None else None
+        frames: Callable[[], Any] | None = (lambda: made.frames) if made is not None else None
         if node.is_arrival:
             of = {"_grad_of": f"{forward}:0"} if forward else {}
             sources = dict.fromkeys([*self._handed_to(node), *self._arrived_from(node)])
@@ -439,12 +439,12 @@ class ModulesDump(MemoryDump):
         if result is not None and may_be_bad and has_nonfinite(result.get_tensor()):
             read.append(result.tensor_name)  # 0 times it is nan, though the inputs are clean
         read += made.inputs if made is not None else ()
+        attributes = {"_phase": "backward", "_forward_node": forward} if forward else {}
+        if node.code is not None:
+            attributes[OWN_BACKWARD] = "true"
+            frames = Stack((node.code, 0)).frames
         self._nodes[name] = Node(
-            name,
-            node.kind,
-            dict.fromkeys(read),
-            attributes={"_phase": "backward", "_forward_node": forward} if forward else None,
-            frames=frames,
+            name, node.kind, dict.fromkeys(read), attributes=attributes, frames=frames
         )
 
     def _arrived_from(self, arrival: OutsideNode) -> Iterator[str]:

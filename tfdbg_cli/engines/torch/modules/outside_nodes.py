@@ -9,9 +9,15 @@ from typing import Any
 
 import torch
 
+from tfdbg_cli.engines.kit.stacks import USER, kind_of
 from tfdbg_cli.engines.torch.modules.calls import Border, Gradient, ModuleCall
 from tfdbg_cli.engines.torch.modules.state import version_of
-from tfdbg_cli.engines.torch.private import NO_SEQUENCE, keeps_result, sequence_of
+from tfdbg_cli.engines.torch.private import (
+    NO_SEQUENCE,
+    keeps_result,
+    own_backward,
+    sequence_of,
+)
 
 __all__ = ["OutsideNode", "mark_end", "watch_outside"]
 
@@ -28,6 +34,7 @@ class OutsideNode:
     Attributes:
         kind: ``SqrtBackward0``; ``Gradient``: it stands for what comes to such a node.
         sequence: its number, by which the op is known.
+        code: of the program's function that computes it; ``None``: PyTorch does.
         keeps_result: it computes what it hands on of what the op has made.
         calls: of modules that got what the op has made; only where it stands for what comes to it.
         gradients: what it has handed on, by slot.
@@ -35,11 +42,22 @@ class OutsideNode:
         owners: the ids of the parameters whose gradient that is, by slot.
     """
 
-    __slots__ = ("calls", "gradients", "keeps_result", "kind", "owners", "readers", "sequence")
+    __slots__ = (
+        "calls",
+        "code",
+        "gradients",
+        "keeps_result",
+        "kind",
+        "owners",
+        "readers",
+        "sequence",
+    )
 
     def __init__(self, node: Any, kind: str = "") -> None:
         self.kind = kind or str(node.name()).rpartition("::")[2]
         self.sequence = sequence_of(node)
+        code = own_backward(node) if not kind else None
+        self.code = code if code is not None and kind_of(code) == USER else None
         self.keeps_result = keeps_result(node)
         self.calls: list[ModuleCall] = []
         self.gradients: dict[int, Gradient] = {}
