@@ -96,7 +96,7 @@ if "__call__" not in vars(compiled_function) or not hasattr(jax.jit(lambda: None
 _PMAP = "jax._src.pmap"
 
 
-# From JAX 0.7 on what compiled functions are checked by is a state of its own.
+# In newer versions (0.10) what compiled functions are checked by is a state of its own.
 _post_hook: Any = getattr(importlib.import_module("jax._src.api"), "_post_hook_state", None)
 _GUARDS = tuple(
     f"jax_transfer_guard{way}"

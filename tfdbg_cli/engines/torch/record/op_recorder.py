@@ -124,14 +124,20 @@ class OpRecorder(RecordedTensors):
             self._trouble(error)
             return None
 
-    def _memory_of(self, facts: OpFacts, args: Any, kwargs: Mapping[str, Any]) -> list[int]:
-        """The keys of the storages that an op writes to; empty: there is more to it."""
+    def _memory_of(
+        self, facts: OpFacts, args: Any, kwargs: Mapping[str, Any]
+    ) -> dict[int, torch.Tensor]:
+        """The keys of the storages that an op writes to, and tensors in them.
+
+        Empty: there is more to it, or no memory.
+        """
         if facts.is_collective or facts.keeps_elements:
-            return []
+            return {}
         given = [*flat((*args, *kwargs.values()))]
         if torch.is_grad_enabled() and any(each.requires_grad for each in given):
-            return []
-        return [*map(storage_key, flat(facts.written(args, kwargs)))]
+            return {}
+        found = {storage_key(each): each for each in flat(facts.written(args, kwargs))}
+        return {} if 0 in found else found
 
     @uninterrupted
     def is_unused(self, place: Any, result: Any) -> bool:

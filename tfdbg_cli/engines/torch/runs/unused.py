@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import torch
 
 from tfdbg_cli.dumps.sources import is_debugger_code
 from tfdbg_cli.engines.kit.stacks import line_at, user_frame
-from tfdbg_cli.engines.torch.private import OVERLOAD_CALL, storage_key
+from tfdbg_cli.engines.torch.private import OVERLOAD_CALL, Pins, storage_key
 from tfdbg_cli.engines.torch.runs.exact_check import are_clean
 
 __all__ = ["UnusedOps"]
@@ -20,7 +20,7 @@ __all__ = ["UnusedOps"]
 # So many ops of a place are recorded before it counts as one that no run uses. Those that write to
 # memory are recorded for so many runs after one has read that.
 _ENOUGH = 50
-_MOST_RESULTS, _MOST_PLACES, _MOST_WRITTEN = 1000, 10_000, 100_000
+_MOST_RESULTS, _MOST_PLACES, _MOST_WRITTEN = 1000, 10_000, 20_000
 
 #: The op's place and the place that has called it: code and instruction of each.
 _Place = tuple[int, int, int, int]
@@ -46,6 +46,7 @@ class UnusedOps:
         self._run = 0
         # By the keys of storages: what was written since a run has read them, the last one last.
         self._written: dict[int, dict[_Place, _Write]] = {}
+        self._pins = Pins()  # no other storage gets the key of one that is gone
         self._read: dict[int, _Write] = {}  # the last one to what this run has read
         self._read_in: dict[_Place, int] = {}  # the last run that has read what the ops wrote
         self._counts: dict[_Place, int] = {}
@@ -67,20 +68,21 @@ class UnusedOps:
         place = self._place_of_call(frame)
         return place if self._is_known(place) and place not in self._used else None
 
-    def writes(self, op: str, frame: FrameType, memory: Sequence[int]) -> bool:
+    def writes(self, op: str, frame: FrameType, memory: Mapping[int, torch.Tensor]) -> bool:
         """Whether an op that writes to memory needn't be recorded.
 
         Args:
             op: its name.
             frame: in which it is called.
-            memory: the keys of the storages that it writes to.
+            memory: the keys of the storages that it writes to -> a tensor in each.
         """
         place = self._place_of_call(frame)
-        if len(self._written) >= _MOST_WRITTEN:
-            self._written.clear()
+        if len(self._pins.keys) >= _MOST_WRITTEN:
+            self._forget_writes()
         caller = user_frame(frame) or frame
         write = _Write(op, caller.f_code, caller.f_lasti)
-        for key in memory:
+        for key, tensor in memory.items():
+            self._pins.add(key, tensor)
             writes = self._written.setdefault(key, {})
             writes.pop(place, None)
             writes[place] = write
@@ -115,10 +117,14 @@ class UnusedOps:
             if len(self._counts) >= _MOST_PLACES:
                 for known in (self._counts, self._used, self._codes, self._results, self._read_in):
                     known.clear()
-                self._written.clear()
+                self._forget_writes()
             self._codes[id(code)], self._codes[id(outer_code)] = code, outer_code
             self._counts[place] = 0
         return place
+
+    def _forget_writes(self) -> None:
+        self._written, self._read = {}, {}
+        self._pins.clear()
 
     def _is_known(self, place: _Place) -> bool:
         """Whether enough ops of a place were recorded; this is one more."""
