@@ -169,10 +169,12 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
         return Cause("gradient", *written)
     advice = _ADVICE_IN.get((found.kind, situation), found.advice)
     advice = _ADVICE_IN.get((found.kind, beginning), advice)
-    since = lineage.once(_last_finite).get(datum.tensor_name)
-    if advice == ADVICE["weights"] and since:
-        name = datum.tensor_name
-        advice = f"{name} was finite at run {since}: see what has changed it since then."
+    if advice == ADVICE["weights"]:
+        known = lineage.once(_last_finite)
+        # TensorFlow measures the variable, and the run reads it.
+        name = next((each for each in (datum.tensor_name, *node.inputs) if each in known), "")
+        if name:
+            advice = f"{name} was finite at run {known[name]}: see what has changed it since then."
     return found._replace(advice=advice)
 
 

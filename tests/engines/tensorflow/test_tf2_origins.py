@@ -644,6 +644,29 @@ CTC = """
 """
 
 
+def test_a_variable_that_was_finite_at_an_earlier_run_is_said_to_have_been(both):
+    done = both(
+        """
+        w = tf.Variable([1.0, 2.0], name="w")
+
+        @tf.function
+        def step(x):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((x * w) ** 2)
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            return loss
+
+        for at in range(4):
+            tell(step(tf.constant([1.0, 0.5])).numpy())
+            if at == 2:
+                w.assign([np.nan, 1.0])
+        """,
+        "run -f",
+    )
+    assert "Why:   it came in with the weights (w/read:0)" in done.out, done.out
+    assert "w:0 was finite at run 3: see what has changed it since then." in done.out
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
