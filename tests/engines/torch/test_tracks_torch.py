@@ -50,6 +50,29 @@ def test_the_loss_up_to_a_stop_is_told_at_each_level(ask, level):
     assert "highest" in told
 
 
+@pytest.mark.parametrize("level", ["ops", "modules"])
+def test_a_step_in_evaluation_mode_is_a_run_like_those_before(ask, level):
+    """It looks like an evaluation, of which the first is no. 1, until its backward pass begins."""
+    backward = f"{STEP}; net.train(step < 10)"
+    told = ask(f"config set level {level}", "run -f", "track", backward=backward)
+    assert "training run #21" in told
+    assert re.search(r"Loss:  █\S+  \S+ at run 21, \S+ at run 20  plot", told)
+
+
+def test_runs_that_are_counted_apart_are_not_told_on_one_line(ask):
+    """The backward passes before the training are runs of another kind."""
+    setup = """
+del opt
+for _ in range(9):
+    net(x).mean().backward()
+x = x * float("nan")
+opt = torch.optim.SGD(net.parameters(), 0.1)
+"""
+    told = ask("run -f", "track", setup=setup)
+    assert "training run #1" in told
+    assert re.search(r"Loss:  \S+  nan at run 1  plot", told)
+
+
 def test_runs_that_nobody_watches_tell_it_too(ask):
     assert re.search(r"Loss:  █\S+  \S+ at run 15  plot", ask("run -t 15", "lt"))
 

@@ -63,7 +63,9 @@ def loss_lines(tracks: Tracks | None, whose: str = "", width: int = 80) -> list[
     last = float(points.values[-1])
     words = [Span(number_text(last), number_role(last)), Span(f" at run {points.runs[-1]}")]
     finite = np.flatnonzero(np.isfinite(points.values))
-    if not math.isfinite(last) and finite.size and width >= _WIDE:
+    # Runs are counted by their kinds: a higher number is that of another kind.
+    is_told = finite.size and points.runs[finite[-1]] <= points.runs[-1]
+    if not math.isfinite(last) and is_told and width >= _WIDE:
         before = number_text(points.values[finite[-1]])
         words.append(Span(f", {before} at run {points.runs[finite[-1]]}"))
     head = Span(f"Loss {whose}:  " if whose else "Loss:  ", "bold")

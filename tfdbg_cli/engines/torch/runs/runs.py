@@ -223,6 +223,8 @@ class Runs(Lifecycle):
                 owned = bool(self.optimizers or self._program.setting("run_end")) and not is_grad
                 kind, closes_on = (TRAINING, "S") if owned else (GRADIENT, "B")
                 self._open(kind, closes_on, frame, title="grad()" if is_grad else "backward()")
+            if self._run is not None:
+                self._trains(self._run)  # before its numbers are noted, which go by its kind
         if not self._module_depth and not self._backward_depth:
             self._note("B")
         watcher = self.watcher
@@ -249,7 +251,6 @@ class Runs(Lifecycle):
         if is_outermost and run is not None:
             if not is_grad:
                 self._norms.take(run.description.number, self.losses.multiple)
-            self._trains(run)
             update = update_after(frame) if run.closes_on == "B" else None
             if update is not None:
                 self._await_update(run, frame, update)
@@ -283,6 +284,8 @@ class Runs(Lifecycle):
             self._open(TRAINING, "S", frame, title=f"{type(owner).__name__}.step()")
         if is_outermost:
             self._note("S")
+            if self._run is not None:
+                self._trains(self._run)
         watcher, is_optimizer = self.watcher, isinstance(owner, torch.optim.Optimizer)
         if is_optimizer and self._run is not None and not self._backward_depth:
             self._norms.take_step(self._run.description.number)
@@ -314,7 +317,6 @@ class Runs(Lifecycle):
             self.steps_taken.stepped(owner, args[0], run.description.number)
         if is_outermost and run is not None:
             run.stepped.append(key)
-            self._trains(run)
             if run.closes_on == "S" and not self._backward_depth and not self._another(run, key):
                 self.close_run(frame=frame)
                 self._last_stepped = key
