@@ -166,7 +166,10 @@ def test_what_is_read_was_never_written(programs: Programs, tmp_path: Path, leve
 def test_sharded_parameters(programs: Programs, tmp_path: Path, way: str, level: str) -> None:
     path = tmp_path / "program.py"
     path.write_text(SHARDED.replace("SHARD\n", SHARDS[way]).replace("BAD", "6"))
+    plain = programs.ranks(path)
     done = programs.ranks("-m", "tfdbg_cli", "--batch", *_commands(level), path)
+    # A look at a sharded tensor that asks the other rank for its part waits for it for ever.
+    assert re.findall("TOLD.*", done[0].out) == re.findall("TOLD.*", plain[0].out), done
     begins = re.findall(r"It began in (\[div\] rank_\d/div:0)", done[0].out + done[1].out)
     assert begins, done
     assert "training run #7" in done[0].out + done[1].out

@@ -249,7 +249,9 @@ class Checks:
         is_weight = event.kind == WEIGHT and tensor.nbytes <= _LARGEST_WEIGHT
         is_kept = is_weight or isinstance(event.thing, InnerCall)
         with undisturbed():
-            if tensor.is_cpu and tensor.dtype.itemsize > 1 and bool(torch.isnan(tensor.sum())):
+            # Of a part of a distributed tensor PyTorch would ask the other ranks for the sum.
+            is_here = access(tensor) is Access.HOST and tensor.dtype.itemsize > 1
+            if is_here and bool(torch.isnan(tensor.sum())):
                 self.with_nan.add((event, slot))
             if is_kept and len(self.kept) < _MOST_KEPT:
                 self.kept[event, slot] = tensor.detach().clone()
