@@ -161,6 +161,22 @@ def test_what_is_read_was_never_written(programs: Programs, tmp_path: Path, leve
     assert re.search(rf"{came_in}|\nWhy: +it reads memory that was never written", done.out), done
 
 
+@pytest.mark.parametrize("level", ["auto", "modules"])
+@pytest.mark.parametrize("way", SHARDS)
+def test_sharded_weights_that_overflow(
+    programs: Programs, tmp_path: Path, way: str, level: str
+) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(
+        SHARDED.replace("SHARD\n", SHARDS[way]).replace("1e-4", "1e30").replace("BAD", "9")
+    )
+    plain = programs.ranks(path)
+    done = programs.ranks("-m", "tfdbg_cli", "--batch", *_commands(level), path)
+    # Who makes a call again that gathers parameters is out of step with the other rank.
+    assert re.findall("TOLD.*", done[0].out) == re.findall("TOLD.*", plain[0].out), done
+    assert "training run #2" in done[0].out + done[1].out
+
+
 @pytest.mark.parametrize("level", [*sample(LEVELS, 2)])
 @pytest.mark.parametrize("way", SHARDS)
 def test_sharded_parameters(programs: Programs, tmp_path: Path, way: str, level: str) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -19,7 +19,7 @@ from tfdbg_cli.engines.torch.record.schemas import facts_of
 from tfdbg_cli.engines.torch.values.access import is_readable
 from tfdbg_cli.engines.torch.values.layouts import undisturbed
 
-__all__ = ["ReplayRefusal", "confined", "fenced", "spared"]
+__all__ = ["ReplayRefusal", "confined", "fenced", "is_sharded", "spared"]
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # What Python's audit hooks tell of and nobody can take back.
@@ -123,6 +123,17 @@ def _has_others() -> bool:
     """Whether other processes could take part in what is done."""
     distributed = torch.distributed
     return bool(distributed.is_available() and distributed.is_initialized())
+
+
+def is_sharded(modules: Iterable[torch.nn.Module]) -> bool:
+    """Whether one of some modules has its parameters gathered from other ranks while it is called.
+
+    What it knows of the memory that it has got, and given back, can't be put back.
+    """
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    names = "FullyShardedDataParallel", "FSDPModule"  # the latter by `fully_shard`
+    kinds = tuple(getattr(fsdp, name) for name in names if hasattr(fsdp, name))
+    return bool(kinds) and any(isinstance(module, kinds) for module in modules)
 
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:

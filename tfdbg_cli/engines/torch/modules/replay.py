@@ -36,7 +36,7 @@ from tfdbg_cli.engines.kit.levels import ORIGIN
 from tfdbg_cli.engines.torch.around.surrounding import Around
 from tfdbg_cli.engines.torch.modes import function_modes
 from tfdbg_cli.engines.torch.modules.calls import Gradient, ModuleCall
-from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined, spared
+from tfdbg_cli.engines.torch.modules.effects import ReplayRefusal, confined, is_sharded, spared
 from tfdbg_cli.engines.torch.modules.reach import Reach
 from tfdbg_cli.engines.torch.modules.state import (
     has_iterator,
@@ -218,6 +218,8 @@ class Replayer:
         given = [each for each in call.tensors if id(each[0]) not in call.written]
         if any(version_of(tensor) != version for tensor, version in given):
             raise ReplayRefusal(_WRITTEN)
+        if is_sharded((*call.chain, *call.module.modules())):
+            raise ReplayRefusal("its parameters are shared out between ranks")
         if any(isinstance(value, Iterator) for value in (*call.arguments[0], *call.arguments[1])):
             raise ReplayRefusal("it is given an iterator")
         if not call.start.has_same_parameters():
