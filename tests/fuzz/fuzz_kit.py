@@ -33,7 +33,7 @@ from tfdbg_cli.common.errors import UserError
 
 PACKAGE = os.path.dirname(tfdbg_cli.__file__) + os.sep
 HERE = Path(__file__).parent
-SCRIPTS = HERE.parents[1] / "scripts"
+ROOT = HERE.parents[1]
 FINDINGS = HERE / "findings"
 IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
@@ -169,10 +169,7 @@ def confined(root: str | os.PathLike[str]) -> Iterator[None]:
         sys.addaudithook(_audit)
         _allowed = tuple(
             # Of live programs, such as this one, the sources of modules are read.
-            {
-                os.path.realpath(p) + os.sep
-                for p in (sys.prefix, sys.base_prefix, PACKAGE, HERE.parent, SCRIPTS)
-            }
+            {os.path.realpath(p) + os.sep for p in (sys.prefix, sys.base_prefix, ROOT)}
             | {os.path.realpath(path) + os.sep for path in sys.path if "site-packages" in path}
         )
     _root, _outside = os.path.realpath(root), None

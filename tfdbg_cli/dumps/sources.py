@@ -16,6 +16,7 @@ from tfdbg_cli.common.traits import all_traits
 from tfdbg_cli.dumps.source_text import keep_modules, live_source, split_source
 
 __all__ = [
+    "PACKAGE",
     "Frame",
     "Sources",
     "add_debugger_path",
@@ -53,8 +54,9 @@ class Frame(NamedTuple):
     columns: tuple[int, int] | None = None
 
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_EMBEDDED = os.path.join(_PACKAGE, "engines", "numpy") + os.sep
+#: The folder of our code.
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_EMBEDDED = os.path.join(PACKAGE, "engines", "numpy") + os.sep
 # What TensorFlow's autograph writes: a translation of the user's code, not the code.
 _GENERATED = "__autograph_generated_file"
 
@@ -89,7 +91,7 @@ def is_library_path(path: str) -> bool:
     """
     if path.startswith("<"):
         return path.startswith("<frozen ")
-    if path.startswith((_PACKAGE, *_engines)):
+    if path.startswith((PACKAGE, *_engines)):
         return True
     parts = path.replace("\\", "/").split("/")
     if "site-packages" in parts or "dist-packages" in parts or parts[-1].startswith(_GENERATED):
@@ -108,7 +110,7 @@ def is_debugger_path(path: str) -> bool:
         return True
     if is_engine_path(path):
         return True
-    return path.startswith(_PACKAGE) and not path.startswith(_EMBEDDED)
+    return path.startswith(PACKAGE) and not path.startswith(_EMBEDDED)
 
 
 def is_engine_path(path: str) -> bool:

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
-from jax.experimental import io_callback
+from jax import export, lax
+from jax.experimental import checkify, io_callback
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jax_kit import bits, waiting, watched
@@ -180,6 +180,29 @@ def ahead_of_time():
     return jax.jit(jnp.log).lower(_ones(2)).compile()(_ones(2))
 
 
+@case("log")
+def checked():
+    checked = jax.jit(checkify.checkify(lambda x: jnp.log(x).sum()))
+    return checked(_ones(2))[1]
+
+
+@case()
+def linearized():
+    _, linear = jax.linearize(jnp.log, _ones(2))
+    return jax.jit(linear)(_ones(2))
+
+
+@case()
+def pulled_back():
+    _, back = jax.vjp(jnp.log, _ones(2))
+    return jax.jit(back)(_ones(2))
+
+
+@case("call_exported")
+def exported():
+    return jax.jit(export.export(jax.jit(jnp.log))(_ones(2)).call)(_ones(2))
+
+
 @case("f/log", "f/log_1")
 def nested():
     @jax.jit
@@ -218,6 +241,8 @@ def sorted_and_solved():
 
 
 SOME = (
+    "checked",
+    "pulled_back",
     "scan_with_gradient",
     "while_under_vmap",
     "cond",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib
 import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import SimpleNamespace
+from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import jax
@@ -34,6 +35,7 @@ __all__ = [
     "distributed_state",
     "donated",
     "has_devices",
+    "hide_frames",
     "is_clean",
     "is_committed",
     "is_own_jaxpr",
@@ -86,6 +88,10 @@ _GRADIENTS = "given the lines of gradients outside of compiled functions"
 _name_stack = NAMES.need(_GRADIENTS, "jax._src.source_info_util:current_name_stack")
 _source = NAMES.need(_GRADIENTS, "jax._src.source_info_util:current")
 
+_exclude = NAMES.need(
+    "left out where JAX says who has called it", "jax._src.source_info_util:register_exclusion"
+)
+
 #: The class of what ``jax.jit`` makes.
 compiled_function: type = type(jax.jit(lambda: None))
 if "__call__" not in vars(compiled_function) or not hasattr(jax.jit(lambda: None), "trace"):
@@ -94,6 +100,8 @@ if "__call__" not in vars(compiled_function) or not hasattr(jax.jit(lambda: None
 
 # Its functions are JAX's, what they do is the program's.
 _PMAP = "jax._src.pmap"
+# So deep stands the program's function in what JAX has made of it: within its own wrappers.
+_DEPTH = 3
 
 
 # In newer versions (0.10) what compiled functions are checked by is a state of its own.
@@ -104,22 +112,54 @@ _GUARDS = tuple(
 )
 
 
+_COMPILATIONS = "kept out of the program's log and cache of compilations"
+_explained = NAMES.need(_COMPILATIONS, "jax._src.config:explain_cache_misses")
+_cache_folder = (
+    NAMES.need(_COMPILATIONS, "jax._src.config:compilation_cache_dir")
+    if jax.__version_info__ >= (0, 6)
+    else None  # without one at the first compilation there would be none later
+)
+_cached_from = NAMES.need(_COMPILATIONS, "jax._src.config:persistent_cache_min_compile_time_secs")
+_NEVER = 1e9  # seconds that no compilation takes
+
+
+@contextlib.contextmanager
+def _set(*values: tuple[Any, Any]) -> Iterator[None]:
+    """Switches of JAX are something else on this thread."""
+    with contextlib.ExitStack() as stack:
+        for switch, value in values:
+            if switch is not None:
+                stack.enter_context(switch(value))
+        yield
+
+
+# What a program can switch on -> how it is off for a while.
+_SWITCHES: Mapping[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+    "jax_debug_nans": lambda: jax.debug_nans(False),
+    "jax_debug_infs": lambda: jax.debug_infs(False),
+    **dict.fromkeys(_GUARDS, lambda: jax.transfer_guard("allow")),
+    "jax_log_compiles": lambda: jax.log_compiles(False),
+    "jax_explain_cache_misses": lambda: _set((_explained, False)),
+    # JAX asks only once whether there is a cache, and makes the folder at the first compilation.
+    "jax_compilation_cache_dir": lambda: _set((_cache_folder, None), (_cached_from, _NEVER)),
+}
+
+
 @contextlib.contextmanager
 def unchecked() -> Iterator[None]:
     """Work of ours on a thread of the program's.
 
-    The program's search for nan (``jax_debug_nans``) and its guard of transfers aren't for it, and
-    are what they were before when it is done.
+    What the program has switched on isn't for it, and is what it was when it is done: the search
+    for nan (``jax_debug_nans``), guards of transfers, logging and caching of what is compiled.
     """
     config: Any = jax.config
-    if not (
-        config.jax_debug_nans
-        or config.jax_debug_infs
-        or any(getattr(config, guard) is not None for guard in _GUARDS)
-    ):
+    on = [off for name, off in _SWITCHES.items() if getattr(config, name, None)]
+    if not on:
         yield
         return
-    with _same_hook(), jax.debug_nans(False), jax.debug_infs(False), jax.transfer_guard("allow"):
+    with _same_hook(), contextlib.ExitStack() as stack:
+        for off in on:
+            stack.enter_context(off())
         yield
 
 
@@ -187,6 +227,13 @@ def inner_jaxprs(equation: Any) -> list[Any]:
             if hasattr(jaxpr, "eqns"):
                 found.append(jaxpr)
     return found
+
+
+@functools.cache
+def hide_frames(folder: str) -> None:
+    """Where JAX says who has called it, the code in a folder doesn't count."""
+    if _exclude is not None:
+        _exclude(folder)
 
 
 def callback_results(patches: PatchSet, see: Callable[[Any, Any], None]) -> None:
@@ -401,7 +448,25 @@ def is_program_function(function: Any) -> bool:
     name = getattr(plain, "__name__", "")
     if name.startswith("_"):  # what JAX compiles when it is needed
         return False
-    return getattr(sys.modules.get(module), name, None) is plain
+    if getattr(sys.modules.get(module), name, None) is plain:
+        return True
+    # What JAX has made of the program's: of `jax.vjp`, the call of an export, `checkify` of one.
+    return isinstance(plain, MethodType) or not name or _holds_other(plain, _DEPTH)
+
+
+def _holds_other(function: Any, depth: int) -> bool:
+    """Whether a function of JAX's was made of one that isn't JAX's."""
+    for cell in getattr(function, "__closure__", None) or ():
+        try:
+            held = cell.cell_contents
+        except ValueError:  # it is empty
+            continue
+        module = getattr(held, "__module__", None) or ""
+        if callable(held) and module.partition(".")[0] not in ("jax", "jaxlib"):
+            return True
+        if depth and isinstance(held, FunctionType) and _holds_other(held, depth - 1):
+            return True
+    return False
 
 
 def is_own_jaxpr(jaxpr: Any) -> bool:

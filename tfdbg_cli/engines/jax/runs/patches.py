@@ -12,11 +12,13 @@ import jax
 from jax.stages import Compiled, Lowered, Traced
 
 from tfdbg_cli.common.interpreter.recursion import Passage
+from tfdbg_cli.dumps.sources import PACKAGE
 from tfdbg_cli.engines.jax.private import (
     NAMES,
     call_primitive,
     callback_results,
     compiled_function,
+    hide_frames,
     let_calls_be_replaced,
 )
 from tfdbg_cli.engines.jax.runs.errors import show_errors_program_only
@@ -46,6 +48,7 @@ class JaxPatches:
         if self._patches:
             return
         NAMES.check()
+        hide_frames(PACKAGE)
         do, undo = let_calls_be_replaced()
         with self._patches.together():
             self._patches.replace(compiled_function, "__call__", self._called, wraps=False)
