@@ -128,3 +128,42 @@ def test_a_step_that_keras_leaves_out_for_its_gradients(both, steps):
     else:  # which of them isn't known
         assert first.strip() == "32768"
         assert second.strip() == "16384, halved once in 3 runs"
+
+
+SCALED_BY_HAND = """
+    import keras, numpy as np
+
+    keras.utils.set_random_seed(1)
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    model = keras.Sequential([keras.layers.Dense(8), keras.layers.Dense(1, dtype="float32")])
+    model.build((None, 4))
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.01), 2.0**24)
+    optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
+            scaled = optimizer.scale_loss(loss)
+        gradients = tape.gradient(scaled, model.trainable_variables)
+        optimizer.APPLY
+        return loss
+
+    for run in range(4):
+        x = np.random.default_rng(run).normal(size=(8, 4)).astype("float32")
+        tell(float(step(x, x.sum(1, keepdims=True))), float(optimizer.dynamic_scale))
+"""
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [
+        "apply(gradients, model.trainable_variables)",
+        "apply_gradients(zip(gradients, model.trainable_variables))",
+    ],
+)
+def test_a_step_of_the_program_own_that_the_optimizer_leaves_out(both, apply):
+    needs_keras_3(SCALED_BY_HAND)
+    done = both.same(both.write(SCALED_BY_HAND.replace("APPLY", apply)), "run -f")
+    assert "run-end" not in done.out
+    assert "passed over 4 run(s): gradients overflowed" in done.err

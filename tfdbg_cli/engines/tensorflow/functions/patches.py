@@ -32,6 +32,8 @@ __all__ = ["FunctionPatches"]
 # Module -> class, methods: whatever applies gradients, once it is imported.
 _OPTIMIZERS = {
     "keras.src.optimizers.base_optimizer": ("BaseOptimizer", ("apply", "apply_gradients")),
+    "keras.src.optimizers.loss_scale_optimizer": ("LossScaleOptimizer", ("apply",)),
+    "keras.src.optimizers.multi_optimizer": ("MultiOptimizer", ("apply",)),
     "tf_keras.src.optimizers.optimizer": ("Optimizer", ("apply_gradients",)),
     "tf_keras.src.optimizers.legacy.optimizer_v2": ("OptimizerV2", ("apply_gradients",)),
     "keras.optimizers.optimizer": ("Optimizer", ("apply_gradients",)),
