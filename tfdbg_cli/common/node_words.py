@@ -15,6 +15,7 @@ __all__ = [
     "ARGUMENT",
     "BACKWARD",
     "BACKWARD_CALLED_AT",
+    "BESIDE",
     "CHECKED",
     "DIMENSIONS",
     "ERROR",
@@ -57,6 +58,8 @@ MODULE, MODULE_STACK, API = "_module", "_module_stack", "_api"
 FORWARD_NODE, GRAD_OF = "_forward_node", "_grad_of"
 BACKWARD_CALLED_AT, OWN_BACKWARD = "_backward_called_at", "_own_backward"
 FORWARD_FRAMES = "_forward_frames"
+#: The value of this attribute of what is computed beside the forward op, before the loss is.
+BESIDE = "beside"
 #: Of what no recorded op has made: the op that has computed it, where that is known, and whether it
 #: did so in this run.
 MADE_BY, MADE_INSIDE = "_made_by", "_made_inside"

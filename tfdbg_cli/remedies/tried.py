@@ -377,7 +377,8 @@ def _only_end(lineage: TensorLineage, ends: set[str], numbers: Mapping[str, floa
     if not any(later_phase(nodes, name) == "backward" for name in forward.later):
         return []
     handed = [each for each in _made_numbers(lineage) if each in ends]
-    return handed if handed == [each for each in numbers if not forward.is_read(each)] else []
+    last = [each for each in numbers if not forward.is_read(each)]
+    return handed if len(handed) == 1 and handed == last else []
 
 
 def _made_numbers(lineage: TensorLineage) -> Iterator[str]:

@@ -101,7 +101,7 @@ def test_a_switch_of_the_program(switch, level, when, tmp_path):
     assert _left(found) == _left(alone)
     assert len(_left(alone)) > 7 if switch in _TOLD and when == "first" else _left(alone)
     line = PROGRAM[: PROGRAM.index("# bad")].count("\n") + 1
-    assert f"Line:  program.py:{line}\n" in found.stdout, found.stdout
+    assert f"Line of the forward op: program.py:{line}\n" in found.stdout, found.stdout
     assert "the gradient of a square root at 0" in found.stdout
     assert "debugger" not in found.stderr.replace("without the debugger", "")
 

@@ -19,7 +19,7 @@ from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.wrapping import CodeLine
 from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.common.files import near_path
-from tfdbg_cli.common.node_words import WATCHED
+from tfdbg_cli.common.node_words import BACKWARD, BESIDE, FORWARD_FRAMES, PHASE, WATCHED
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, in_package, model_frame, own_frame
@@ -96,22 +96,36 @@ def first_origin(dump: Dump, exclude: re.Pattern[str] | None = None) -> Datum | 
     Nodes whose name matches ``exclude`` are left out.
 
     A logarithm of 0 is bad itself, and what reaches the parameters is its gradient, which began to
-    be bad in an op of its own, of the same input. The logarithm is told.
+    be bad in an op of its own, of the same input. The logarithm is told. JAX computes some
+    derivatives before the loss: what is bad in the loss of itself is told before them.
     """
 
     def counts(datum: Datum) -> bool:
         return exclude is None or not exclude.search(datum.node_name)
 
-    origin = next(dump.passing(origin_of_nonfinite, exclude), None)
+    def is_beside(datum: Datum) -> bool:
+        return _says(dump, datum, FORWARD_FRAMES, BESIDE)
+
+    passing = dump.passing(origin_of_nonfinite, exclude)
+    origin = next(passing, None)
+    if origin is not None and is_beside(origin):
+        later = (each for each in passing if not _says(dump, each, PHASE, BACKWARD))
+        origin = next(later, origin)
     given = _given(dump, origin) if origin is not None else frozenset()
     for datum in dump.maybe_nonfinite(dump.data()) if given else ():
         if datum is origin:
             break
-        if datum.is_view or not counts(datum):
+        if datum.is_view or not counts(datum) or is_beside(datum):
             continue
         if given & _given(dump, datum) and began_here(dump, datum):
             return datum
     return origin
+
+
+def _says(dump: Dump, datum: Datum, attribute: str, value: str) -> bool:
+    """Whether the node of a tensor has an attribute of this value."""
+    node = dump.node(datum.node_name)
+    return node is not None and node.attributes.get(attribute) == value
 
 
 def _given(dump: Dump, datum: Datum) -> frozenset[tuple[str, int]]:

@@ -8,13 +8,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from tfdbg_cli.common.node_words import BESIDE
 from tfdbg_cli.dumps.sources import Frame, is_library_path
 from tfdbg_cli.engines.kit.stacks import columns_at
 
 __all__ = ["Scope", "frames_of", "modules_of", "node_name", "part_name"]
 
 # Phases -> where their ops are; those of the forward pass are in their modules.
-_OUTERMOST = {"backward": ("gradients",), "recompute": ("recompute",)}
+_OUTERMOST = {"backward": ("gradients",), BESIDE: ("gradients",), "recompute": ("recompute",)}
 _WRAPPED = re.compile(r"^(\w+)\((.*)\)$")
 _NOT_IN_NAMES = re.compile(r"[^\w.\-]+")
 _MODULES_OF_FLAX = os.path.join("flax", "nnx", "nn") + os.sep
@@ -29,32 +30,38 @@ class Scope:
 
     Attributes:
         parts: their names, the outermost first.
-        phase: ``forward``, ``backward``, or ``recompute``: again, for the backward pass.
+        phase: ``forward``, ``backward``, ``recompute``: again, for the backward pass, or
+            ``beside``: a derivative that is computed beside the forward op.
+        is_derived: gradients are computed of it.
     """
 
-    __slots__ = ("parts", "phase")
+    __slots__ = ("is_derived", "parts", "phase")
 
-    def __init__(self, parts: tuple[str, ...] = (), phase: str = "forward") -> None:
+    def __init__(
+        self, parts: tuple[str, ...] = (), phase: str = "forward", is_derived: bool = False
+    ) -> None:
         self.parts = parts
         self.phase = phase
+        self.is_derived = is_derived
 
     def inside(self, stack: str) -> Scope:
         """With what a name stack adds: ``transpose(jvp(Model))/Dense_0``."""
-        parts, phase = list(self.parts), self.phase
+        parts, phase, is_derived = list(self.parts), self.phase, self.is_derived
         for whole in _split(stack):
             part = whole
             while (found := _WRAPPED.match(part)) is not None:
                 phase = "backward" if found[1] == "transpose" else phase
+                is_derived = is_derived or found[1] == "jvp"
                 part = found[2]
             phase = "recompute" if part == _AGAIN and phase == "backward" else phase
             found_parts = [part_name(each) for each in _split(part)]
             parts += [name for name in found_parts if name and name not in _TRANSFORMS]
-        return Scope((*parts,), phase)
+        return Scope((*parts,), phase, is_derived)
 
     def function(self, name: str) -> Scope:
         """Inside of a function of its own."""
         part = part_name(name)
-        return Scope((*self.parts, part), self.phase) if part else self
+        return Scope((*self.parts, part), self.phase, self.is_derived) if part else self
 
     def name(self, op: str) -> str:
         """Of an op."""

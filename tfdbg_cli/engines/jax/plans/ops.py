@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from tfdbg_cli.common.node_words import BACKWARD, FORWARD_FRAMES, PHASE
+from tfdbg_cli.common.node_words import BACKWARD, BESIDE, FORWARD_FRAMES, PHASE
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.shards import Shards
 from tfdbg_cli.engines.jax.private import only, unchecked_function
@@ -145,9 +145,10 @@ class Op:
             text = "" if "jaxpr" in name or callable(value) else str(value)
             if text and text not in ("None", "False", "()") and len(text) <= _LONGEST_TEXT:
                 made[name] = text
-        made[PHASE] = self.phase
-        if self.phase == BACKWARD:
-            made[FORWARD_FRAMES] = "1"
+        is_gradient = self.phase in (BACKWARD, BESIDE)
+        made[PHASE] = BACKWARD if is_gradient else self.phase
+        if is_gradient:
+            made[FORWARD_FRAMES] = BESIDE if self.phase == BESIDE else "1"
         scope = self.name.rpartition("/")[0]
         if scope:
             made["_module"] = scope

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
+from tfdbg_cli.common.node_words import BESIDE
 from tfdbg_cli.dumps.graph import CARRY, COLLECTED, Node
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.names import Scope, frames_of, modules_of, node_name
@@ -81,6 +82,7 @@ class Plan:
         self.input_names: list[str] = []
         self.constants: list[tuple[str, Any]] = []
         jaxpr = closed.jaxpr
+        self._returned = _Returned(jaxpr, scope or Scope())
         known: dict[Any, int | Constant] = {}
         for at, variable in enumerate(jaxpr.invars):
             tensor = given[at] if at < len(given) else ""
@@ -127,7 +129,9 @@ class Plan:
             source = equation.source_info
             here = scope.inside(scope_of(source))
             if not here.parts:
-                here = Scope(modules_of(source), here.phase)
+                here = Scope(modules_of(source), here.phase, here.is_derived)
+            if self._returned.is_factor(equation, here):
+                here = Scope(here.parts, BESIDE)
             inputs = [_read(known, each) for each in equation.invars]
             frames = _frames(source, caller)
             called = called_jaxpr(equation)
@@ -291,6 +295,58 @@ class Plan:
         self._fill(block, closed.jaxpr, known, scope, op.frames)
         block.outputs = [_read(known, each) for each in closed.jaxpr.outvars]
         return block
+
+
+class _Returned:
+    """What of the forward pass leads to results of a function.
+
+    The derivatives by which a gradient is multiplied are computed beside the forward ops, in the
+    same scope and line. Only that no result is made of them tells them apart: where the loss is
+    among the results.
+    """
+
+    def __init__(self, jaxpr: Any, scope: Scope) -> None:
+        # By identity: all that were looked at, which are those outside of loops and branches.
+        self._leads_there: dict[int, bool] = {}
+        self._has_loss = False
+        self._walk(jaxpr, {each for each in jaxpr.outvars if _is_variable(each)}, scope)
+
+    def is_factor(self, equation: Any, scope: Scope) -> bool:
+        """Whether an equation, in a scope, computes such a derivative."""
+        is_one = self._has_loss and scope.is_derived and scope.phase == "forward"
+        return is_one and not self._leads_there.get(id(equation), True)
+
+    def _walk(self, jaxpr: Any, needed: set[Any], scope: Scope) -> set[Any]:
+        """Go back from results of a jaxpr; returns the variables that they are made of."""
+        for equation in reversed(jaxpr.eqns):
+            made = [at for at, each in enumerate(equation.outvars) if each in needed]
+            here = scope.inside(scope_of(equation.source_info))
+            is_needed = bool(made) and here.phase == "forward"
+            known = self._leads_there.get(id(equation), False)  # one jaxpr may be called twice
+            self._leads_there[id(equation)] = known or is_needed
+            if not is_needed:
+                continue
+            is_loss = here.is_derived and any(_is_loss(equation.outvars[at]) for at in made)
+            self._has_loss = self._has_loss or is_loss
+            operands = equation.invars
+            called = called_jaxpr(equation)
+            if called is not None:
+                results = [called.jaxpr.outvars[at] for at in made]
+                used = self._walk(called.jaxpr, {e for e in results if _is_variable(e)}, here)
+                inner = zip(called.jaxpr.invars, equation.invars, strict=True)
+                operands = [each for inside, each in inner if inside in used]
+            needed |= {each for each in operands if _is_variable(each)}
+        return needed
+
+
+def _is_variable(operand: Any) -> bool:
+    return not isinstance(operand, core.Literal)
+
+
+def _is_loss(variable: Any) -> bool:
+    """Whether it may be one: a number."""
+    aval = variable.aval
+    return getattr(aval, "shape", None) == () and np.issubdtype(aval.dtype, np.floating)
 
 
 def computes_gradients(jaxpr: Any) -> bool:
