@@ -485,7 +485,7 @@ class _Verdict:
         if phase == "forward" and datum.shape == () and (name in called or name in fetches):
             return "scalar"
         if phase == "backward" or "/gradients/" in f"/{datum.node_name}":
-            return "gradient"
+            return "result" if name in called else "gradient"
         if phase == "optimizer":
             return "update"
         return "result" if name in called or name in fetches else ""
