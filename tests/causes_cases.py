@@ -70,6 +70,16 @@ CASES = (
         onnx="less = Sub(w, one); y = Log(less)",
     ),
     Case(
+        "an index beyond the end",
+        "index 3 is outside of axis 1, which has 3 elements: JAX gives nan there$",
+        jax="jnp.take(w, jnp.array([0, 3]), axis=1)",
+    ),
+    Case(
+        "labels beyond the end",
+        "2 indices are outside of axis 1, which has 3 elements, the first 5: JAX gives nan there$",
+        jax="jnp.take_along_axis(w, jnp.array([[5], [7]]), 1)",
+    ),
+    Case(
         "logarithm of base 2",
         f"the logarithm of 0{_AT}",
         torch="torch.log2(zero)",

@@ -142,6 +142,31 @@ def _labels(op: WholeOp) -> _Reason | None:
     return ("nothing", text) if is_of_none else None
 
 
+def _outside(op: WholeOp) -> _Reason | None:
+    """Of JAX's ``gather``, which fills what is outside of the array with nan, if it is told to."""
+    told = op.node.attributes
+    axes = re.search(r"start_index_map=\(([\d, ]*)\)", told.get("dimension_numbers", ""))
+    sizes = [int(each) for each in re.findall(r"\d+", told.get("slice_sizes", ""))]
+    if axes is None or not told.get("mode", "").endswith("FILL_OR_DROP") or len(op.given) < 2:
+        return None
+    x, indices = op.given[:2]
+    if x is None or indices is None or len(sizes) != x.ndim or not indices.ndim:
+        return None
+    for at, axis in enumerate(map(int, re.findall(r"\d+", axes[1]))):
+        found = indices[..., at]
+        bad = found[(found < 0) | (found > x.shape[axis] - sizes[axis])]
+        if bad.size:
+            size, first = x.shape[axis], int(bad[0])
+            where = f"outside of axis {axis}, which has {size} elements"
+            if bad.size == 1:
+                return "index", f"index {first} is {where}: JAX gives nan there"
+            return (
+                "index",
+                f"{bad.size} indices are {where}, the first {first}: JAX gives nan there",
+            )
+    return None
+
+
 def _saturated(op: WholeOp) -> _Reason | None:
     p = op.given[1] if len(op.given) > 1 else None
     if p is None or p.shape != op.made.shape:
@@ -290,6 +315,7 @@ _OPS: Mapping[str, Callable[[WholeOp], _Reason | None]] = {
         ),
         _labels,
     ),
+    "gather": _outside,
     "_weight_norm_interface": _weight_norm,
     "binary_cross_entropy_backward": _saturated,
     "BinaryCrossEntropyBackward0": _saturated,

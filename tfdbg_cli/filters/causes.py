@@ -98,6 +98,7 @@ ADVICE = {
     "ctc": "Leave such examples out, or use CTCLoss(zero_infinity=True).",
     "memory": "Fill the memory where it is made (zeros), or leave out elements never written.",
     "inputs": "config set level values keeps the inputs of each op.",
+    "index": "Look at the labels or token ids, and at the size of what they choose from.",
     "constant": "Normalize over another axis, or look for what has saturated or died before it.",
     "broadcast": "Give both one shape before: x.squeeze(-1), or y[:, None].",
     "stuck": "Use a larger rate, or keep the parameters (a copy for the optimizer) in float32.",
