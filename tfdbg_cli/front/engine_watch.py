@@ -12,6 +12,7 @@ from tfdbg_cli.common.interpreter.garbage import collector_paused
 from tfdbg_cli.common.interpreter.signal_gate import uninterrupted
 from tfdbg_cli.common.streams import is_unread, tell
 from tfdbg_cli.common.traits import all_traits
+from tfdbg_cli.engines.kit.run_threads import refused
 from tfdbg_cli.engines.registry import entries, is_perhaps_unused, load
 from tfdbg_cli.front.import_hook import ImportHook
 from tfdbg_cli.front.unseen import UnseenFrameworks
@@ -23,6 +24,7 @@ __all__ = ["EngineWatch"]
 
 _UNUSED_SHOWN = 3
 _BLOCK = "with tfdbg_cli.run(): makes its block a run."
+_THREADS = "-c 'config set threads REGEX' names those that are."
 _NUMPY = (
     "computations with NumPy itself can't be seen: the NumPy engine is a framework of the "
     "debugger's own"
@@ -185,6 +187,10 @@ class EngineWatch:
                 seen = (each for each in all_traits() if each.name in alone and each.runs)
                 known = "".join(f" ({each.title}: a run is {each.runs})" for each in seen)
                 yield f"the program ended without a run to stop at{only}{known}. {_BLOCK}"
+                if refused:
+                    shown = ", ".join([*refused][:_UNUSED_SHOWN])
+                    more = ", ..." if len(refused) > _UNUSED_SHOWN else ""
+                    yield f"what other threads did wasn't looked at ({shown}{more}): {_THREADS}"
             else:
                 known = only or f" ({', '.join(names)}; {_NUMPY})"
                 yield f"the program imported no framework that the debugger knows{known}."

@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, Source
 from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tfdbg_cli.common.errors import one_line, related
+from tfdbg_cli.common.errors import UserError, one_line, related
 from tfdbg_cli.common.interpreter.recursion import depth, lift
 from tfdbg_cli.common.streams import tell
 from tfdbg_cli.common.traits import all_traits
@@ -225,6 +225,7 @@ def run_program(load: Load, debugger: Debugger, engines: Sequence[str] | None = 
         KeyboardInterrupt: the program ended with it, and its traceback has been printed.
     """
     watch = EngineWatch(debugger, engines)
+    _choose_threads(debugger)
     _keep_out_of_threads()
     # Registered before the program can register anything, so it runs last.
     finish = _Finish(watch)
@@ -270,6 +271,23 @@ def run_program(load: Load, debugger: Debugger, engines: Sequence[str] | None = 
             finish.is_interrupted = True
             raise uncaught
     return status or _own_status(debugger)
+
+
+def _choose_threads(debugger: Debugger) -> None:
+    """Threads that a command names before the first stop have runs from the start, as main has.
+
+    There may be no stop otherwise. At the first one the command itself is run.
+    """
+    for text in debugger.queue.waiting:
+        match text.split(maxsplit=3):
+            case ["config", "set", "threads", pattern]:
+                with contextlib.suppress(UserError):  # it is told at the stop
+                    pattern = pattern.strip("'\"")
+                    debugger.settings.set("threads", f"MainThread|(?:{pattern})")
+            case ["config", "set", *_]:
+                pass
+            case _:
+                return
 
 
 class _Finish:

@@ -54,6 +54,11 @@ class CommandQueue:
         """Queue more."""
         self._commands.extend((command, 0) for command in commands)
 
+    @property
+    def waiting(self) -> list[str]:
+        """Those that are still to come, the next one first."""
+        return [command for command, _ in self._commands]
+
     def peek(self) -> str:
         """What `take` would give; empty where there is nothing."""
         return self._commands[0][0] if self._commands else ""

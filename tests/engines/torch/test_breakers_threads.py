@@ -107,6 +107,27 @@ def test_threads_are_chosen_by_their_names(both: Both) -> None:
     both.compare(path, "run", "config set threads trainer.*", *EVERY_RUN[1:])
 
 
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "thread = threading.Thread(target=work, name='worker-0')\n"
+        "thread.start()\nwhile thread.is_alive(): time.sleep(0.001)",
+        "with ThreadPoolExecutor(3, 'worker') as pool: [*pool.map(lambda _: work(), range(2))]",
+    ],
+)
+def test_threads_alone_that_nobody_waits_for_can_be_chosen(both: Both, wait: str) -> None:
+    head = (
+        "import time\nfrom concurrent.futures import ThreadPoolExecutor\nlock = threading.Lock()\n"
+    )
+    work = "def work():\n    with lock:\n        tell(train(Net()).item())\n"
+    path = both.write(f"import threading\n{head}{work}{wait}\n")
+    done = both.debugged(path, *EVERY_RUN)
+    assert (done.status, "run-end" in done.out) == (1, False)
+    assert "what other threads did wasn't looked at (worker" in done.err
+    chosen = ("config set level ops", "config set threads worker.*")
+    assert "--- run-end: worker" in both.compare(path, *chosen, *EVERY_RUN)
+
+
 def test_a_background_thread_is_not_mixed_in(both: Both) -> None:
     out = both(
         """

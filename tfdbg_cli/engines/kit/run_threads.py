@@ -7,7 +7,11 @@ import time
 from collections.abc import Iterator
 from types import CodeType, FrameType
 
-__all__ = ["RunThreads", "is_over"]
+__all__ = ["RunThreads", "is_over", "refused"]
+
+#: The threads of the program on which no run may begin, by their names, as far as they tried.
+refused: dict[str, None] = {}
+_MOST_REFUSED = 100
 
 #: How often, and how many seconds apart, is asked whether the main thread has come from the start
 #: of a thread to the call that waits for it.
@@ -49,6 +53,8 @@ class RunThreads:
                 known = _is_awaited(thread, _TRIES if self._refused < _PATIENCE else 1)
                 self._refused += not known
             self._local.counts = known
+            if not known and len(refused) < _MOST_REFUSED:
+                refused[thread.name] = None
         return bool(known)
 
     def begins(self) -> None:
