@@ -46,17 +46,7 @@ class Scope:
 
     def inside(self, stack: str) -> Scope:
         """With what a name stack adds: ``transpose(jvp(Model))/Dense_0``."""
-        parts, phase, is_derived = list(self.parts), self.phase, self.is_derived
-        for whole in _split(stack):
-            part = whole
-            while (found := _WRAPPED.match(part)) is not None:
-                phase = "backward" if found[1] == "transpose" else phase
-                is_derived = is_derived or found[1] == "jvp"
-                part = found[2]
-            phase = "recompute" if part == _AGAIN and phase == "backward" else phase
-            found_parts = [part_name(each) for each in _split(part)]
-            parts += [name for name in found_parts if name and name not in _TRANSFORMS]
-        return Scope((*parts,), phase, is_derived)
+        return _inside(self.parts, self.phase, self.is_derived, stack) if stack else self
 
     def function(self, name: str) -> Scope:
         """Inside of a function of its own."""
@@ -66,6 +56,20 @@ class Scope:
     def name(self, op: str) -> str:
         """Of an op."""
         return "/".join((*_OUTERMOST.get(self.phase, ()), *self.parts, op))
+
+
+@functools.lru_cache(maxsize=4096)
+def _inside(parts: tuple[str, ...], phase: str, is_derived: bool, stack: str) -> Scope:
+    for whole in _split(stack):
+        part = whole
+        while (found := _WRAPPED.match(part)) is not None:
+            phase = "backward" if found[1] == "transpose" else phase
+            is_derived = is_derived or found[1] == "jvp"
+            part = found[2]
+        phase = "recompute" if part == _AGAIN and phase == "backward" else phase
+        found_parts = [part_name(each) for each in _split(part)]
+        parts += tuple(name for name in found_parts if name and name not in _TRANSFORMS)
+    return Scope(parts, phase, is_derived)
 
 
 def part_name(text: str) -> str:
