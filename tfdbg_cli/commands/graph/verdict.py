@@ -19,7 +19,7 @@ from tfdbg_cli.commands.tensors.health import TensorHealth
 from tfdbg_cli.commands.wrapping import CodeLine
 from tfdbg_cli.common.documents import Line, Link, Span, line
 from tfdbg_cli.common.files import near_path
-from tfdbg_cli.common.node_words import BACKWARD, BESIDE, FORWARD_FRAMES, PHASE, WATCHED
+from tfdbg_cli.common.node_words import BACKWARD, BESIDE, FORWARD_FRAMES, PHASE, WATCHED, WRITTEN_BY
 from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, in_package, model_frame, own_frame
@@ -196,7 +196,7 @@ class _Verdict:
     def _is_beyond(self) -> bool:
         """Whether it may have begun in something of which there are no tensors."""
         node = self._node
-        if node is None or WATCHED in node.attributes:
+        if node is None or WATCHED in node.attributes or WRITTEN_BY in node.attributes:
             return node is not None
         if self._cause is not None or self._dump.lists_only_bad:
             return False
