@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from remote_kit import until
 
 from tfdbg_cli.commands.reply import (
     Candidate,
@@ -44,7 +45,13 @@ from tfdbg_cli.net.tokens import find_token
 from tfdbg_cli.tensors.pictures.document import Look, PictureDocument
 from tfdbg_cli.tensors.pictures.source import Source
 from tfdbg_cli.ui.base import CommandQueue
-from tfdbg_cli.ui.remote.connection import Connection, Disconnection, OverError, StoppedProgram
+from tfdbg_cli.ui.remote.connection import (
+    Connection,
+    Disconnection,
+    OverError,
+    RunningProgram,
+    StoppedProgram,
+)
 from tfdbg_cli.ui.remote.host import RemoteUI
 from tfdbg_cli.ui.remote.proxies import RemoteDocument, RemoteHistory, RemoteService
 
@@ -177,11 +184,13 @@ class Both:
         self.ours = Everything()
         self.leaves: list[Leave] = []
         self.calls: list[str] = []
+        self.before_wish: Callable[[], None] = lambda: None
         self.ui = RemoteUI(
             "0",
             self.ours.settings,
             waits=True,
-            on_wish=lambda: self.calls.append("wish"),
+            on_wish=self.wish,
+            on_stop=lambda: self.calls.append("stop"),
             on_lost=lambda: self.calls.append("lost"),
             on_fork=lambda: None,
             how_ended=lambda: "badly",
@@ -199,6 +208,10 @@ class Both:
 
         self.thread = threading.Thread(target=stop)
         self.thread.start()
+
+    def wish(self) -> None:
+        self.before_wish()
+        self.calls.append("wish")
 
     def wait(self, kind: type) -> object:
         while not isinstance(self.connection.state, kind):
@@ -515,4 +528,28 @@ def test_a_client_that_is_lost_at_a_stop(both: Both) -> None:
     both.connection._channel.close()
     both.thread.join(10)
     assert both.leaves == [Leave(ExitChoice())]
-    assert both.calls == []
+    assert "lost" not in both.calls
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_stop_that_comes_is_the_one_that_was_wished_for(both: Both, is_late: bool) -> None:
+    def come() -> None:
+        both.begin()
+        both.wait(StoppedProgram)
+
+    assert both.service.run("leave").leave is not None
+    both.thread.join(10)
+    both.calls.clear()
+    both.ui.running(lambda: "on")
+    both.wait(RunningProgram)
+    if is_late:
+        both.before_wish = come
+    both.connection.request_stop()
+    if not is_late:
+        until(lambda: both.calls)
+        come()
+    else:
+        both.wait(StoppedProgram)
+    assert both.service.run("nothing") == Reply("nothing")  # answered after what came before
+    assert "wish" in both.calls
+    assert both.calls[-1] == "stop"

@@ -239,6 +239,7 @@ class Debugger:
             self.settings,
             waits=wait,
             on_wish=self.request_stop,
+            on_stop=self.waiting.end,
             on_lost=self._run_on,
             on_fork=self._leave_child_alone,
             how_ended=lambda: self.outcome,

@@ -49,6 +49,7 @@ class RemoteUI(UserInterface):
         settings: those of the program; what a command changes is told to the client.
         waits: whether a stop waits for a client that was never there.
         on_wish: called when somebody attaches or wants the next stop. From any thread.
+        on_stop: called when a client can see a stop: what was wished for before is there.
         on_lost: called when the client is lost while the program runs. From any thread.
         on_fork: called in a forked child, which has no client.
         how_ended: says in one line how the program ended; empty: well.
@@ -71,6 +72,7 @@ class RemoteUI(UserInterface):
         *,
         waits: bool,
         on_wish: Callable[[], None],
+        on_stop: Callable[[], None],
         on_lost: Callable[[], None],
         on_fork: Callable[[], None],
         how_ended: Callable[[], str],
@@ -79,7 +81,8 @@ class RemoteUI(UserInterface):
         self._streams = streams
         self._listener = Listener(address, program())
         self.is_expecting = waits
-        self._on_wish, self._on_lost, self._on_fork = on_wish, on_lost, on_fork
+        self._on_wish, self._on_stop = on_wish, on_stop
+        self._on_lost, self._on_fork = on_lost, on_fork
         self._how_ended = how_ended
         self._changed = threading.Condition()
         # No Condition: its methods are Python's, and a cancellation could hit one half done.
@@ -128,6 +131,7 @@ class RemoteUI(UserInterface):
             self._stops += 1
             self._stop = Stop(self._stops, service)
             self._running = None
+            self._on_stop()
             self._tell(self._stop)
         try:
             return self._serve_stop(service)
@@ -266,8 +270,7 @@ class RemoteUI(UserInterface):
             self._changed.notify_all()
         if not is_sent:
             return
-        if self._stop is None:
-            self._on_wish()
+        self._wish()
         try:
             while not client.is_over:
                 self._take(client, parse_request(channel.receive()))
@@ -306,13 +309,16 @@ class RemoteUI(UserInterface):
                 self._wish(request.stop)
             self.refresh_progress()
 
-    def _wish(self, left: int) -> None:
+    def _wish(self, left: int | None = None) -> None:
         """The client wants the next stop after one that it has left, or is about to leave."""
         with self._changed:
             if self._stop is not None:
                 self._is_wished = self._stop.number == left
                 return
-        self._on_wish()
+        self._on_wish()  # without the lock: it wakes engines, which have locks of their own
+        with self._changed:
+            if self._stop is not None:
+                self._on_stop()  # this stop came meanwhile
 
     def _cancel(self, client: Client, number: int) -> None:
         with self._changed:
