@@ -117,6 +117,8 @@ _ADVICE_IN = {
     ("half", "optimizer"): "Keep the optimizer's state in float32, or lower the learning rate.",
     ("log", "inference"): "Keep the argument above 0: log(x.clip(1e-7)).",
     ("overflow", "inference"): "Look at what is large: the inputs, the weights.",
+    ("batch", "inference"): "Look at how it was read or made: a missing value, a division "
+    "before this call.",
     ("weights", "model"): "The model itself holds it: see how it was trained or exported.",
     ("weights", "first"): "No earlier run was seen: look at how it is made, or loaded.",
 }

@@ -205,6 +205,18 @@ class Block:
             for body in op.bodies if op.kind == "cond" else ():
                 yield from body.ops_once()
 
+    def led_by_gradients(self) -> list[bool]:
+        """Per output whether the result of a gradient's op leads to it."""
+        led = set[int]()
+        for op in self.ops:
+            is_led = any(type(each) is int and each in led for each in op.inputs)
+            if is_led or op.phase == BACKWARD:
+                led.update(op.outputs)
+            for body in op.bodies:  # of a loop it gives the results one by one
+                pairs = zip(op.outputs, body.led_by_gradients(), strict=False)
+                led.update(output for output, is_led in pairs if is_led)
+        return [type(each) is int and each in led for each in self.outputs]
+
     def tensor(self, operand: int | Constant) -> str:
         """Its name; empty: it has none."""
         return operand.tensor if isinstance(operand, Constant) else self.tensors[operand]

@@ -15,6 +15,7 @@ from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.names import Scope, frames_of, modules_of, node_name
 from tfdbg_cli.engines.jax.plans.ops import Block, Constant, Op
 from tfdbg_cli.engines.jax.plans.shards import Shards
+from tfdbg_cli.engines.jax.plans.weights import are_weights
 from tfdbg_cli.engines.jax.private import (
     argument_names,
     inner_jaxprs,
@@ -48,7 +49,8 @@ class Plan:
         inputs: the paths of its arguments.
         numbering: of the names of a run that has several.
         given: per argument the tensor that it is, of what the run has made before; empty: none.
-        weights: which arguments are parameters.
+        returned: the paths of its results, where these are known: they tell which arguments are
+            weights.
         caller: gives the frames of the call; ``None``: they aren't known.
         scope: where in the program the call is.
 
@@ -68,7 +70,7 @@ class Plan:
         inputs: Sequence[str],
         numbering: Numbering | None = None,
         given: Sequence[str] = (),
-        weights: Sequence[bool] = (),
+        returned: Sequence[str] = (),
         caller: Callable[[], tuple[Frame, ...]] | None = None,
         scope: Scope | None = None,
     ) -> None:
@@ -90,9 +92,7 @@ class Plan:
             if not tensor:
                 path = inputs[at] if at < len(inputs) else f"args[{at}]"
                 name = self._numbering.name(node_name(path) or f"input_{at}")
-                is_weight = at < len(weights) and weights[at]
-                kind = "Parameter" if is_weight else "Argument"
-                self.nodes.append(Node(name, kind, attributes={"path": path}))
+                self.nodes.append(Node(name, "Argument", attributes={"path": path}))
                 tensor = f"{name}:0"
             self.input_names.append(name)
             place = self.block.place(tensor)
@@ -102,6 +102,17 @@ class Plan:
             known[variable] = self._constant(value)
         self._fill(self.block, jaxpr, known, scope or Scope(), caller)
         self.block.outputs = [_read(known, each) for each in jaxpr.outvars]
+        if self.has_gradients:
+            self._tell_weights(inputs, returned, jaxpr)
+
+    def _tell_weights(self, inputs: Sequence[str], returned: Sequence[str], jaxpr: Any) -> None:
+        given = [each.aval for each in jaxpr.invars]
+        made = [each.aval for each in jaxpr.outvars]
+        is_weight = are_weights(inputs, given, returned, made, self.block.led_by_gradients())
+        found = {name for name, of_one in zip(self.input_names, is_weight, strict=False) if of_one}
+        for node in self.nodes:
+            if node.op_type == "Argument" and node.name in found:
+                node.op_type = "Parameter"
 
     @property
     def outputs(self) -> Sequence[str]:

@@ -20,7 +20,7 @@ from tfdbg_cli.dumps.run_info import RunInfo
 from tfdbg_cli.engines.base import Capture, Watch
 from tfdbg_cli.engines.jax.plans.names import node_name, part_name
 from tfdbg_cli.engines.jax.plans.ops import Op
-from tfdbg_cli.engines.jax.plans.plan import Plan, computes_gradients
+from tfdbg_cli.engines.jax.plans.plan import Plan
 from tfdbg_cli.engines.jax.plans.redo import redo_of
 from tfdbg_cli.engines.jax.plans.replay import Replay
 from tfdbg_cli.engines.jax.plans.shards import Shards
@@ -37,8 +37,6 @@ from tfdbg_cli.tensors.numeric import any_nonfinite
 
 __all__ = ["INCOMPLETE", "OUTPUTS", "OutputsLevel", "ReplayLevel", "ReplayedRun", "is_of_run"]
 
-# What an array is part of ends here in its path.
-_ROOT = re.compile(r"[.\[/]")
 # What JAX says of a nan or an infinity that it was told to look for.
 _FOUND = re.compile(r"[Ii]nvalid value \((nan|inf)\) encountered in ")
 
@@ -127,7 +125,7 @@ class ReplayedRun:
             [leaf.path for leaf in leaves],
             self._numbering,
             given,
-            _are_weights(leaves, closed.jaxpr),
+            call.output_paths,
             call.frames,
             call.scope,
         )
@@ -246,42 +244,6 @@ class ReplayedRun:
             # What the program has, or the call itself, takes no more memory.
             read = None if is_owned else self._holder.hold(value, size_of(value))
             self.dump.add_datum(datum_of(node, slot, value, self._clock.now(), note, read))
-
-
-def _are_weights(leaves: Sequence[Leaf], jaxpr: Any) -> list[bool]:
-    """Which arguments are state: arrays of floating point that the function returns another of.
-
-    An argument is taken as a whole, or what the program has under one name: all arrays of it come
-    back.
-    """
-    returned: dict[tuple[Any, Any], int] = {}
-    for variable in jaxpr.outvars:
-        key = _kind_of(variable.aval)
-        returned[key] = returned.get(key, 0) + 1
-    needed: dict[str, dict[tuple[Any, Any], int]] = {}
-    wholes = [_ROOT.split(leaf.path, 1)[0] for leaf in leaves]
-    for whole, variable in zip(wholes, jaxpr.invars, strict=False):
-        kinds = needed.setdefault(whole, {})
-        key = _kind_of(variable.aval)
-        kinds[key] = kinds.get(key, 0) + 1
-    state = set()
-    for whole, kinds in needed.items():
-        if all(returned.get(key, 0) >= count for key, count in kinds.items()):
-            state.add(whole)
-            for key, count in kinds.items():  # no other argument comes back as these
-                returned[key] -= count
-    # A number of a function that trains nothing is one like any other that comes back.
-    has_gradients = computes_gradients(jaxpr)
-    return [
-        whole in state
-        and is_floating(leaf.value)
-        and (has_gradients or getattr(leaf.value, "shape", ()) != ())
-        for whole, leaf in zip(wholes, leaves, strict=True)
-    ]
-
-
-def _kind_of(aval: Any) -> tuple[Any, Any]:
-    return getattr(aval, "shape", None), str(getattr(aval, "dtype", ""))
 
 
 class ReplayLevel(CaptureLevel):
