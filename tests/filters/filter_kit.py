@@ -6,7 +6,8 @@ from tfdbg_cli.common.traits import op_roles
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.memory import MemoryDump
-from tfdbg_cli.filters.causes import ADVICE, Cause, cause_of
+from tfdbg_cli.filters.causes.advice import ADVICE, Cause
+from tfdbg_cli.filters.causes.find import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 
 INF, NAN = np.inf, np.nan

@@ -6,7 +6,7 @@ from filter_kit import INF, NAN, Op, dump_of, op_of, why
 
 from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.dumps.dump import Datum
-from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.causes.find import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 
 LIMIT32, LIMIT16 = "its limit is 3.4028e+38", "its limit is 65504"

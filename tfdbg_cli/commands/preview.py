@@ -14,7 +14,7 @@ from tfdbg_cli.commands.units import bytes_text
 from tfdbg_cli.common.documents import ChainDocument, Document, Line, MenuItem, TextDocument, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.cause_ops import node_of_line
+from tfdbg_cli.filters.causes.ops import node_of_line
 
 __all__ = ["COMMANDS", "KINDS", "preview_command", "row_subject"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.filters.cause_patterns import later_phase
+from tfdbg_cli.filters.causes.patterns import later_phase
 
 __all__ = ["ForwardPass", "in_order"]
 

@@ -15,7 +15,7 @@ from tfdbg_cli.common.node_words import MADE_INSIDE, MEANT, output_shapes
 from tfdbg_cli.dumps.dump import Datum, Dump, only_nonfinite
 from tfdbg_cli.dumps.graph import Node, node_name_of
 from tfdbg_cli.filters.absorbed import Absorption, Absorptions, compared_on_the_way
-from tfdbg_cli.filters.cause_patterns import is_of_negative_determinant
+from tfdbg_cli.filters.causes.patterns import is_of_negative_determinant
 from tfdbg_cli.filters.lineage import (
     WRITTEN,
     TensorLineage,

@@ -9,7 +9,7 @@ from typing import Any
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.node_words import ARGUMENT
 from tfdbg_cli.dumps.dump import Datum, Dump
-from tfdbg_cli.filters.cause_patterns import number_of
+from tfdbg_cli.filters.causes.patterns import number_of
 from tfdbg_cli.filters.lineage import TensorLineage, value_of
 from tfdbg_cli.filters.narrow import Share
 

@@ -11,7 +11,7 @@ from tfdbg_cli.dumps.dtypes import LAYOUTS
 from tfdbg_cli.dumps.dump import Datum, Dump, explained
 from tfdbg_cli.dumps.elements import split_tensor_name
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.filters.cause_patterns import constant, number_of
+from tfdbg_cli.filters.causes.patterns import constant, number_of
 from tfdbg_cli.filters.lineage import TensorLineage, floats, inputs_of
 
 __all__ = ["stuck", "why_stuck"]

@@ -11,8 +11,8 @@ from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.dumps.dump import CannotRedo
 from tfdbg_cli.dumps.graph import Node
 from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.cause_ops import is_decomposition
-from tfdbg_cli.filters.cause_rules import BY_ELEMENT
+from tfdbg_cli.filters.causes.ops import is_decomposition
+from tfdbg_cli.filters.causes.rules import BY_ELEMENT
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.remedies.edits import number_text
 from tfdbg_cli.remedies.merged import (

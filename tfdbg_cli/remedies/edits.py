@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.sources import Frame
-from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT
+from tfdbg_cli.filters.causes.rules import BINARY, BY_ELEMENT
 
 __all__ = ["Edit", "edited", "merged", "number_text"]
 

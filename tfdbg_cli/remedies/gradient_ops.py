@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tfdbg_cli.common.node_words import BACKWARD, PHASE
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.filters.cause_ops import forward_node, place_of
-from tfdbg_cli.filters.cause_patterns import number_of
+from tfdbg_cli.filters.causes.ops import forward_node, place_of
+from tfdbg_cli.filters.causes.patterns import number_of
 from tfdbg_cli.filters.lineage import TensorLineage
 
 __all__ = ["GradientOps"]

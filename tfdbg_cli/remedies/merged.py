@@ -8,7 +8,7 @@ from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.dumps.graph import Node, node_name_of
-from tfdbg_cli.filters.cause_patterns import later_phase
+from tfdbg_cli.filters.causes.patterns import later_phase
 from tfdbg_cli.remedies.situation import Candidate, Composite, Situation
 from tfdbg_cli.remedies.trial import Change
 

@@ -11,7 +11,7 @@ from tfdbg_cli.dumps.dump import CannotRedo
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.series.points import Series
 from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.cause_patterns import later_phase, matrix_of
+from tfdbg_cli.filters.causes.patterns import later_phase, matrix_of
 from tfdbg_cli.remedies.trial import Change
 from tfdbg_cli.tensors.numeric import has_nonfinite
 
@@ -27,7 +27,7 @@ class Situation(NamedTuple):
     """What a remedy is for.
 
     Attributes:
-        kind: of the reason (`filters.causes.Cause`).
+        kind: of the reason (`filters.causes.advice.Cause`).
         graph: of the run.
         node: the op that is changed: of a bad gradient the forward op.
         meaning: what that op computes (`OpRoles.meanings`).

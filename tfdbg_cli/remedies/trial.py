@@ -10,8 +10,8 @@ from tfdbg_cli.common.errors import DumpError
 from tfdbg_cli.common.node_words import BACKWARD, PHASE
 from tfdbg_cli.dumps.dump import HANDLES, CannotRedo, Datum, Dump, variable_before
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.filters.cause_ops import forward_node, place_of
-from tfdbg_cli.filters.cause_patterns import later_phase
+from tfdbg_cli.filters.causes.ops import forward_node, place_of
+from tfdbg_cli.filters.causes.patterns import later_phase
 from tfdbg_cli.filters.forward import in_order
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.remedies.ends import is_end

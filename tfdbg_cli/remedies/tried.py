@@ -18,10 +18,11 @@ from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.run_info import CALLS, RunInfo, traits_of_run
 from tfdbg_cli.dumps.series.tracks import LOSS
 from tfdbg_cli.dumps.sources import Frame, own_frame
-from tfdbg_cli.filters.cause_ops import forward_node
-from tfdbg_cli.filters.cause_patterns import later_phase
-from tfdbg_cli.filters.cause_rules import NUMPY_NAMES
-from tfdbg_cli.filters.causes import OF_INFINITIES, cause_of
+from tfdbg_cli.filters.causes.advice import OF_INFINITIES
+from tfdbg_cli.filters.causes.find import cause_of
+from tfdbg_cli.filters.causes.ops import forward_node
+from tfdbg_cli.filters.causes.patterns import later_phase
+from tfdbg_cli.filters.causes.rules import NUMPY_NAMES
 from tfdbg_cli.filters.forward import ForwardPass
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.filters.origins import came_in

@@ -9,7 +9,7 @@ from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.node_words import ALPHA, BACKWARD
 from tfdbg_cli.dumps.graph import node_name_of
 from tfdbg_cli.dumps.series.tracks import CLIP_NORM, LOSS_SCALE
-from tfdbg_cli.filters.cause_patterns import later_phase, number_of
+from tfdbg_cli.filters.causes.patterns import later_phase, number_of
 from tfdbg_cli.filters.magnitude import largest_number
 from tfdbg_cli.remedies.edits import number_text
 from tfdbg_cli.remedies.situation import Candidate, Situation, changed_input

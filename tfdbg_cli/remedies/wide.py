@@ -7,8 +7,8 @@ from typing import Any
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
-from tfdbg_cli.filters.cause_ops import forward_node
-from tfdbg_cli.filters.cause_patterns import later_phase
+from tfdbg_cli.filters.causes.ops import forward_node
+from tfdbg_cli.filters.causes.patterns import later_phase
 from tfdbg_cli.tensors.numeric import dtype_kind, has_nonfinite
 
 __all__ = ["WideOps"]

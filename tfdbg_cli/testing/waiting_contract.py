@@ -25,7 +25,7 @@ from tfdbg_cli.dumps.run_folder.writer import write_run_folder
 from tfdbg_cli.dumps.sources import is_engine_path, own_frame
 from tfdbg_cli.engines.base import ProgramEngine, Watch
 from tfdbg_cli.filters.builtin import has_inf_or_nan
-from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.causes.find import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.testing.contract_program import (
     EngineProgram,

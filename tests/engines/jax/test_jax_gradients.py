@@ -15,7 +15,7 @@ from jax_kit import bits, waiting, watched
 from tfdbg_cli.commands.graph.verdict import first_origin
 from tfdbg_cli.commands.source.call_in_line import call_in
 from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.causes.find import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 
 # Each with what it gets, and the op in which it begins.

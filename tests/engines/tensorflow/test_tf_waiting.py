@@ -17,7 +17,7 @@ from tfdbg_cli.engines.base import Watch
 from tfdbg_cli.engines.tensorflow.sessions.capture import prepared
 from tfdbg_cli.engines.tensorflow.sessions.engine import ENGINE
 from tfdbg_cli.engines.tensorflow.shared import private
-from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.causes.find import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 
 tf1 = tf.compat.v1

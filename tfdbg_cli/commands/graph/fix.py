@@ -26,7 +26,7 @@ from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.finite import count_bad
 from tfdbg_cli.dumps.run_info import traits_of_run
 from tfdbg_cli.filters.builtin import RECOMMENDED
-from tfdbg_cli.filters.causes import beginning_of, cause_of
+from tfdbg_cli.filters.causes.find import beginning_of, cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.remedies.tried import TriedRemedy, tried, written_variables
 from tfdbg_cli.tensors.numeric import has_nonfinite

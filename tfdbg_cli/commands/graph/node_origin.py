@@ -34,7 +34,7 @@ from tfdbg_cli.common.node_words import (
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.graph import Graph, Node
 from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.cause_ops import forward_node, has_forward_frames
+from tfdbg_cli.filters.causes.ops import forward_node, has_forward_frames
 
 __all__ = [
     "call_lines",

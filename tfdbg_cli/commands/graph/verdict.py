@@ -24,8 +24,9 @@ from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import Frame, in_package, model_frame, own_frame
 from tfdbg_cli.filters.absorbed import Absorption
-from tfdbg_cli.filters.cause_ops import forward_node, has_forward_frames
-from tfdbg_cli.filters.causes import OF_INFINITIES, cause_of, forward_op
+from tfdbg_cli.filters.causes.advice import OF_INFINITIES
+from tfdbg_cli.filters.causes.find import cause_of, forward_op
+from tfdbg_cli.filters.causes.ops import forward_node, has_forward_frames
 from tfdbg_cli.filters.lineage import TensorLineage, holds_others, inputs_of
 from tfdbg_cli.filters.origins import (
     absorbed_by,

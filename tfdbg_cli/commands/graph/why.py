@@ -23,7 +23,8 @@ from tfdbg_cli.common.documents import ChainDocument, Document, Line, line
 from tfdbg_cli.common.errors import UserError
 from tfdbg_cli.dumps.dump import Datum, Dump, is_explained
 from tfdbg_cli.filters.builtin import has_inf_or_nan
-from tfdbg_cli.filters.causes import ADVICE, cause_of
+from tfdbg_cli.filters.causes.advice import ADVICE
+from tfdbg_cli.filters.causes.find import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.filters.origins import began_here, origin_of_nonfinite
 

@@ -23,7 +23,7 @@ from tfdbg_cli.common.printable import printable
 from tfdbg_cli.dumps.dump import Datum, Dump, Predicate, is_explained
 from tfdbg_cli.dumps.graph import Graph, node_name_of
 from tfdbg_cli.dumps.sources import Frame, model_frame, own_frame
-from tfdbg_cli.filters.causes import cause_of, forward_op
+from tfdbg_cli.filters.causes.find import cause_of, forward_op
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.remedies.tried import tried_at_stop
 from tfdbg_cli.tensors.badness import find_bad

@@ -31,7 +31,7 @@ from tfdbg_cli.common.program_facts import program_facts
 from tfdbg_cli.dumps.dump import Datum, Dump, is_explained
 from tfdbg_cli.dumps.graph import node_name_of
 from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.causes import cause_of, forward_op
+from tfdbg_cli.filters.causes.find import cause_of, forward_op
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.tensors.summary import summarize
 

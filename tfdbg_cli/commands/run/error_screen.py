@@ -18,7 +18,7 @@ from tfdbg_cli.common.node_words import output_shapes
 from tfdbg_cli.dumps.dump import Dump, RunError
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of, parse_tensor_name
 from tfdbg_cli.dumps.sources import is_library_path
-from tfdbg_cli.filters.cause_ops import forward_node
+from tfdbg_cli.filters.causes.ops import forward_node
 
 __all__ = ["COMMANDS", "error_document"]
 

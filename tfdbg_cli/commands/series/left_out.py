@@ -11,8 +11,8 @@ from tfdbg_cli.dumps.dump import Datum, Dump
 from tfdbg_cli.dumps.run_info import CALLS, RunInfo
 from tfdbg_cli.dumps.series.points import Points
 from tfdbg_cli.dumps.series.tracks import LOSS, LOSS_SCALE, STEP_SKIPPED, UNSCALED_STEP, Tracks
-from tfdbg_cli.filters.cause_patterns import later_phase
-from tfdbg_cli.filters.causes import cause_of
+from tfdbg_cli.filters.causes.find import cause_of
+from tfdbg_cli.filters.causes.patterns import later_phase
 from tfdbg_cli.filters.lineage import TensorLineage
 from tfdbg_cli.filters.origins import origin_of_nonfinite
 

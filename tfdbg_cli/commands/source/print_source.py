@@ -42,7 +42,7 @@ from tfdbg_cli.common.files import near_path
 from tfdbg_cli.dumps.dump import Dump
 from tfdbg_cli.dumps.elements import node_name_of
 from tfdbg_cli.dumps.sources import is_library_path, own_frame
-from tfdbg_cli.filters.cause_ops import node_of_line
+from tfdbg_cli.filters.causes.ops import node_of_line
 
 __all__ = ["COMMANDS"]
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.node_words import ARGUMENT, WRITES
 from tfdbg_cli.dumps.graph import Node, node_name_of
-from tfdbg_cli.filters.cause_patterns import is_of_negative_determinant, number_of
-from tfdbg_cli.filters.cause_rules import CLOSE, MOST_OF_MATRIX, places_of
+from tfdbg_cli.filters.causes.patterns import is_of_negative_determinant, number_of
+from tfdbg_cli.filters.causes.rules import CLOSE, MOST_OF_MATRIX, places_of
 from tfdbg_cli.filters.lineage import TensorLineage, floats, value_of
 from tfdbg_cli.filters.magnitude import largest_number
 

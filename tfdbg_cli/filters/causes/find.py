@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.interpreter.unwarned import unwarned
@@ -13,27 +12,22 @@ from tfdbg_cli.common.node_words import (
     ARGUMENT,
     BACKWARD,
     FACTORS,
-    MADE_BY,
-    MADE_INSIDE,
-    NUMBER,
     PHASE,
-    WRITES,
-    WRITTEN_BY,
 )
 from tfdbg_cli.dumps.dump import CannotRedo, Datum, Dump
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.run_info import CALLS, traits_of_run
-from tfdbg_cli.filters.cause_inside import WholeOp, inside
-from tfdbg_cli.filters.cause_ops import forward_node, has_own_line, of_gradient, written_as
-from tfdbg_cli.filters.cause_patterns import Makers, constant, later_phase, number_of
-from tfdbg_cli.filters.cause_rules import BINARY, BY_ELEMENT, RULES, Case, can_give, places_of
+from tfdbg_cli.filters.causes.advice import ADVICE, Cause, advice_in
+from tfdbg_cli.filters.causes.given import before_run, from_outside, of_memory, written_before
+from tfdbg_cli.filters.causes.inside import WholeOp, inside
+from tfdbg_cli.filters.causes.ops import forward_node, has_own_line, of_gradient, written_as
+from tfdbg_cli.filters.causes.patterns import Makers, constant, later_phase, number_of
+from tfdbg_cli.filters.causes.rules import BINARY, BY_ELEMENT, RULES, Case, can_give, places_of
 from tfdbg_cli.filters.collapsed import why_constant
 from tfdbg_cli.filters.lineage import (
-    WRITTEN,
     TensorLineage,
     array_of,
     floats,
-    holds_others,
     inputs_of,
     value_of,
 )
@@ -43,85 +37,15 @@ from tfdbg_cli.filters.unused import why_unused
 from tfdbg_cli.filters.updates import why_stuck
 from tfdbg_cli.tensors.numeric import dtype_kind, widened
 
-__all__ = ["ADVICE", "OF_INFINITIES", "Cause", "beginning_of", "cause_of", "forward_op"]
+__all__ = ["beginning_of", "cause_of", "forward_op"]
 
 # Values of more elements aren't looked at: the first screen is there at once.
 _MOST = 1 << 26
-_MOST_ROWS = 4
 # An op isn't computed again where its inputs have more bytes.
 _MOST_AGAIN = 1 << 26
 # What comes back to an op is made so many times smaller, to see whether it was too large.
 _SMALLER = (2**8, 2**16)
 
-
-class Cause(NamedTuple):
-    """One reason.
-
-    Attributes:
-        kind: which of those that docs/why.md explains.
-        text: what happened, and at which elements.
-        advice: what people do about it.
-        forward: the node of the op whose gradient went bad, where it is told by that.
-    """
-
-    kind: str
-    text: str
-    advice: str
-    forward: str = ""
-
-
-#: What people do about each kind of cause.
-ADVICE = {
-    "log": "Compute the loss from logits, or keep the argument above 0: log(x.clip(1e-7)).",
-    "division": "Add a small number to the divisor, or divide only where it isn't 0.",
-    "eps": "Use a larger eps (1e-4 in float16), or keep the optimizer's state in float32.",
-    "sqrt": "Keep the argument at 0 or above: rounding can make a difference of equals negative.",
-    "power": "Use a whole exponent, or keep the base above 0.",
-    "exp": "Subtract the largest argument first (logsumexp, softmax), or clip it.",
-    "half": "Keep this op in float32, use bfloat16, or make its operands smaller before it.",
-    "overflow": "Find what grew: the learning rate, the initial weights, unclipped gradients.",
-    "difference": "Mask with a large finite number instead of an infinity, or leave elements out.",
-    "product": "Choose with where() instead of multiplying a mask of zeros with infinities.",
-    "masked": "Leave at least one element of each row unmasked, or set such rows to 0 afterwards.",
-    "gradient": "Add a small number under the root: sqrt(x + 1e-12); where() alone doesn't help.",
-    "norm": "Divide by max(norm, 1e-12), as normalize() does with its eps.",
-    "nothing": "Skip batches in which nothing is left, or divide by max(count, 1).",
-    "one": "Use the biased variant, which divides by n, or batches of two and more.",
-    "domain": "Clip the argument to the domain of the function; rounding can overstep its end.",
-    "batch": "Look at how the data is read: a missing value, a division in the preprocessing.",
-    "inside": "A module has made it and doesn't return it: start again with config set level ops.",
-    "before": "config set level ops: the next run then has the ops before it.",
-    "number": "Find where the number comes from: the op combines it with every element.",
-    "matrix": "Add a small multiple of the identity, x + 1e-6 * eye(n), or leave such ones out.",
-    "determinant": "Use slogdet(x)[1], of the absolute value, or a positive definite matrix.",
-    "variance": "Find what has written the variance: no batch has one below 0.",
-    "ctc": "Leave such examples out, or use CTCLoss(zero_infinity=True).",
-    "memory": "Fill the memory where it is made (zeros), or leave out elements never written.",
-    "inputs": "config set level values keeps the inputs of each op.",
-    "index": "Look at the labels or token ids, and at the size of what they choose from.",
-    "constant": "Normalize over another axis, or look for what has saturated or died before it.",
-    "broadcast": "Give both one shape before: x.squeeze(-1), or y[:, None].",
-    "stuck": "Use a larger rate, or keep the parameters (a copy for the optimizer) in float32.",
-    "unused": "Look for a detach, a factor of 0 or a dead layer before the loss; or freeze it.",
-    "weights": "It was bad before this run: start run -f earlier, or see how it is made.",
-}
-
-#: Kinds of what is made of infinities that are meant.
-OF_INFINITIES = frozenset({"difference", "masked", "product"})
-
-# Where a kind has other advice: in a backward pass, in an optimizer's step, without training, in an
-# engine that never trains, in the first run.
-_ADVICE_IN = {
-    ("half", "backward"): "Scale the loss less (a gradient scaler finds the scale by itself), "
-    "or use bfloat16.",
-    ("half", "optimizer"): "Keep the optimizer's state in float32, or lower the learning rate.",
-    ("log", "inference"): "Keep the argument above 0: log(x.clip(1e-7)).",
-    ("overflow", "inference"): "Look at what is large: the inputs, the weights.",
-    ("batch", "inference"): "Look at how it was read or made: a missing value, a division "
-    "before this call.",
-    ("weights", "model"): "The model itself holds it: see how it was trained or exported.",
-    ("weights", "first"): "No earlier run was seen: look at how it is made, or loaded.",
-}
 
 # Ops that divide -> the place of the divisor.
 _DIVISORS = {"div": 1, "addcdiv": 2}
@@ -170,8 +94,7 @@ def cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     written = written_as(lineage, node, found.text)
     if written is not None:
         return Cause("gradient", *written)
-    advice = _ADVICE_IN.get((found.kind, situation), found.advice)
-    advice = _ADVICE_IN.get((found.kind, beginning), advice)
+    advice = advice_in(found, situation, beginning)
     if advice == ADVICE["weights"]:
         known = lineage.once(_last_finite)
         # TensorFlow measures the variable, and the run reads it.
@@ -226,9 +149,9 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
     roles = lineage.roles
     if node.op_type in roles.reading | roles.batches | roles.weights:
         is_weight = node.op_type in roles.reading | roles.weights
-        found = _written_before(lineage, node) if is_weight else _before_run(lineage, datum, node)
-        return found or _from_outside(datum, node, is_weight)
-    if found := _of_memory(lineage, node):
+        found = written_before(lineage, node) if is_weight else before_run(lineage, datum, node)
+        return found or from_outside(datum, node, is_weight)
+    if found := of_memory(lineage, node):
         return found
     made = floats(datum)
     inputs = [_Input(lineage, datum, name) for name in inputs_of(node, datum)]
@@ -336,10 +259,6 @@ class _Input:
         self.is_sure = self.value is not None or lineage.dump.lists_only_bad
 
 
-# In the names of what adds a gradient to that of earlier backward passes.
-_ACCUMULATING = "/AccumulateGrad/"
-
-
 def _written_down(lineage: TensorLineage, name: str) -> Array | None:
     """A constant of the graph that isn't in the dump: the runtime's optimizer needs none there."""
     nodes, redo = lineage.graph.nodes if lineage.graph is not None else {}, lineage.dump.redo
@@ -357,107 +276,6 @@ def _written_down(lineage: TensorLineage, name: str) -> Array | None:
 def _whole_numbers(datum: Datum) -> Array | None:
     value = np.asarray(value_of(datum))
     return value.astype(np.float64) if value.dtype.kind in "iub" else None
-
-
-def _written_before(lineage: TensorLineage, node: Node) -> Cause | None:
-    """Of a variable that is read because an op of the same run has written to it."""
-    nodes = lineage.graph.nodes if lineage.graph is not None else {}
-    for name in node.control_inputs:
-        writer = nodes.get(name)
-        if writer is None or not writer.op_type.startswith("Assign"):
-            continue
-        if writer.inputs[:1] == node.inputs[:1]:
-            given = ", ".join(writer.inputs[1:])
-            advice = f"li {name} shows what that was made of."
-            return Cause("weights", f"{name} wrote it in this run, from {given}", advice)
-    return None
-
-
-def _before_run(lineage: TensorLineage, datum: Datum, node: Node) -> Cause | None:
-    """Of a tensor that the program has computed itself, where the run began with its gradient."""
-    graph, made_by = lineage.graph, node.attributes.get(MADE_BY, "")
-    edges = graph.recipients(node.name, control=False) if graph is not None else ()
-    phases = {graph.nodes[each.node].attributes.get(PHASE) for each in edges} if graph else {}
-    name = f"{datum.tensor_name}{_rows(floats(datum))}"
-    if edges and all(_ACCUMULATING in each.node for each in edges):
-        text = f"it was in the gradient before this backward pass added to it ({name})"
-        return Cause("before", text, "Call zero_grad() before each step, or start run -f earlier.")
-    if MADE_INSIDE in node.attributes:
-        by = f", by {made_by}" if made_by else ""
-        text = f"it was computed in this run{by}, where nothing was recorded ({name})"
-        return Cause("before", text, ADVICE["inside"])
-    text = f"it was computed before this run, by {made_by} ({name})"
-    if not made_by:
-        text = f"it was there before this run, which began with a backward pass ({name})"
-    is_before = made_by or phases == {BACKWARD}
-    return Cause("before", text, ADVICE["before"]) if is_before else None
-
-
-def _from_outside(datum: Datum, node: Node, is_weight: bool) -> Cause:
-    value = floats(datum)
-    if NUMBER in node.attributes and value is not None:
-        return Cause("number", f"{datum.tensor_name} is {float(value):g}", ADVICE["number"])
-    name = f"{datum.tensor_name}{_rows(floats(datum))}"
-    if is_weight:
-        return _given("weights", f"it came in with the weights ({name})", node)
-    return _given("batch", f"it came in from outside ({name})", node)
-
-
-def _given(kind: str, text: str, node: Node) -> Cause:
-    """Of what the run was given; an op before it may have written that."""
-    by = node.attributes.get(WRITTEN_BY)
-    written = f"{by} wrote to it before this run: see what that was given."
-    return Cause(kind, text, written if by else ADVICE[kind])
-
-
-def _rows(value: Array | None) -> str:
-    """Which rows of a table are bad, where others aren't."""
-    if value is None or value.ndim < 2:
-        return ""
-    is_bad = ~np.isfinite(value).reshape(len(value), -1).all(1)
-    rows = [int(each) for each in np.flatnonzero(is_bad)]
-    if not rows or len(rows) == len(value):
-        return ""
-    if len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1:
-        return f", rows {rows[0]} to {rows[-1]}"
-    shown = ", ".join(map(str, rows[:_MOST_ROWS]))
-    more = f" and {len(rows) - _MOST_ROWS} more" if len(rows) > _MOST_ROWS else ""
-    return f", row{'s' if len(rows) > 1 else ''} {shown}{more}"
-
-
-def _of_memory(lineage: TensorLineage, node: Node) -> Cause | None:
-    """Of what was in memory before the run, and that an op lets out."""
-    graph, roles = lineage.graph, lineage.roles
-    computed = roles.computes(node.op_type)
-    # What is written over needn't be read.
-    over = node.attributes.get(WRITES, "").split(", ") if computed not in BINARY else ()
-    # Names, and whether something bad is in memory that was written to in parts, on the way there.
-    waiting = [(name, False) for name in node.inputs if name not in over]
-    seen = set[str]()
-    while waiting and graph is not None:
-        name, is_rest_bad = waiting.pop(0)
-        source = graph.nodes.get(node_name_of(name))
-        if source is None or name in seen:
-            continue
-        seen.add(name)
-        is_buffer = source.op_type in roles.buffers
-        if is_buffer or roles.unwritten.fullmatch(source.op_type):
-            data = lineage.dump.by_tensor(name)
-            bad = [found for each in data if (found := lineage.bad(each))]
-            # What nobody has written to isn't always kept.
-            is_gone = not (is_buffer or data or lineage.dump.lists_only_bad)
-            if bad or (is_gone and (is_rest_bad or computed in BY_ELEMENT)):
-                if not is_buffer:
-                    text = f"it reads memory that was never written ({name})"
-                    return Cause("memory", text, ADVICE["memory"])
-                what = "nan" if bad[0].nan else "infinite"
-                text = f"it reads {name}, a buffer that has been {what} since before this run"
-                return _given("memory", text, source)
-        elif holds_others(source):
-            if source.op_type == WRITTEN:
-                is_rest_bad = any(map(lineage.bad, lineage.dump.by_tensor(name)))
-            waiting += [(each, is_rest_bad) for each in source.inputs]
-    return None
 
 
 def _of_number(

@@ -19,7 +19,7 @@ from tfdbg_cli.common.node_words import (
 from tfdbg_cli.dumps.dump import Datum
 from tfdbg_cli.dumps.graph import COLLECTED, Node, node_name_of, parse_tensor_name
 from tfdbg_cli.dumps.sources import is_library_path, own_frame
-from tfdbg_cli.filters.cause_rules import places_of
+from tfdbg_cli.filters.causes.rules import places_of
 from tfdbg_cli.filters.lineage import TensorLineage, floats
 
 __all__ = [

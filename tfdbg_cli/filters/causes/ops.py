@@ -18,8 +18,8 @@ from tfdbg_cli.common.node_words import (
 )
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
-from tfdbg_cli.filters.cause_patterns import constant
-from tfdbg_cli.filters.cause_rules import CLOSE, MOST_OF_MATRIX, places_of
+from tfdbg_cli.filters.causes.patterns import constant
+from tfdbg_cli.filters.causes.rules import CLOSE, MOST_OF_MATRIX, places_of
 from tfdbg_cli.filters.lineage import TensorLineage
 
 __all__ = [
