@@ -734,7 +734,7 @@ CASES = (
         numpy="w + weights",
         torch="model(x)",
         tensorflow="w + weights",
-        jax="weights - jax.grad(lambda p: jnp.sum((w + p) ** 2))(weights)",
+        jax='{"weights": jax.grad(lambda p: jnp.sum((w + p) ** 2))(weights)}',
         onnx="y = Add(w, weights)",
         otherwise={
             "tensorflow": r"it came in with the weights "

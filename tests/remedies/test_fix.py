@@ -746,7 +746,7 @@ WEIGHTS = """
     evaluate = jax.jit(lambda w: w.sum() * 2)
     for _ in range(EARLIER):
         evaluate(jnp.ones(3))
-    jax.jit(jax.grad(lambda w: (w * w).sum()))(jnp.array([1.0, jnp.nan]))
+    jax.jit(jax.grad(lambda p: (p["w"] ** 2).sum()))({"w": jnp.array([1.0, jnp.nan])})
 """
 
 
@@ -773,10 +773,10 @@ def test_weights_that_were_finite_in_an_earlier_run_are_said_to_have_been(tmp_pa
     text = """
     import jax
     import jax.numpy as jnp
-    train = jax.jit(jax.grad(lambda w: (w * w).sum()))
+    train = jax.jit(jax.grad(lambda p: (p["w"] ** 2).sum()))
     w = jnp.ones(3)
     for step in range(4):
-        train(w if step < 3 else w.at[0].set(jnp.nan))
+        train({"w": w if step < 3 else w.at[0].set(jnp.nan)})
     """
     (tmp_path / "train.py").write_text(textwrap.dedent(text))
     done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "why --json", "train.py")

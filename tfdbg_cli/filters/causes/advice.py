@@ -41,7 +41,7 @@ ADVICE = {
     "nothing": "Skip batches in which nothing is left, or divide by max(count, 1).",
     "one": "Use the biased variant, which divides by n, or batches of two and more.",
     "domain": "Clip the argument to the domain of the function; rounding can overstep its end.",
-    "batch": "Look at how the data is read: a missing value, a division in the preprocessing.",
+    "batch": "Look at how it was read or made: a missing value, a division in the preprocessing.",
     "inside": "A module has made it and doesn't return it: start again with config set level ops.",
     "before": "config set level ops: the next run then has the ops before it.",
     "number": "Find where the number comes from: the op combines it with every element.",
@@ -70,8 +70,6 @@ _ADVICE_IN = {
     ("half", "optimizer"): "Keep the optimizer's state in float32, or lower the learning rate.",
     ("log", "inference"): "Keep the argument above 0: log(x.clip(1e-7)).",
     ("overflow", "inference"): "Look at what is large: the inputs, the weights.",
-    ("batch", "inference"): "Look at how it was read or made: a missing value, a division "
-    "before this call.",
     ("weights", "model"): "The model itself holds it: see how it was trained or exported.",
     ("weights", "first"): "No earlier run was seen: look at how it is made, or loaded.",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfdbg_cli.engines.jax.plans.values import is_floating
@@ -13,6 +13,8 @@ __all__ = ["are_weights"]
 
 # What an array is part of ends here in its path.
 _ROOT = re.compile(r"[.\[/]")
+# Shape and dtype.
+_Kind = tuple[Any, str]
 
 
 def are_weights(
@@ -22,11 +24,11 @@ def are_weights(
     returned: Sequence[Any],
     is_led: Sequence[bool],
 ) -> list[bool]:
-    """Which arguments a training step returns new ones of, or the gradients of.
+    """Which arguments are such as gradients make new ones of, or are the gradients of.
 
-    An argument is taken as a whole, or what the program has under one name: all arrays of it come
-    back, under the same keys, or made of gradients. The batch that an autoencoder returns another
-    one of is none.
+    An argument is taken as a whole, or what the program has under one name. Its arrays come back
+    under the same keys; where a library hides these, as gradients of their types. An array that is
+    an argument of its own isn't told from a batch of which the gradient is asked for.
 
     Args:
         paths: of the arguments: ``params['w']``.
@@ -36,29 +38,35 @@ def are_weights(
         is_led: whether a gradient leads to a result.
     """
     kinds = [_kind(each) for each in returned]
-    at_path = dict(zip(returned_paths, kinds, strict=False))
+    at_path = dict(zip(returned_paths, zip(kinds, is_led, strict=True), strict=False))
     updated = Counter(kind for kind, led in zip(kinds, is_led, strict=True) if led)
-    wholes: dict[str, dict[str, tuple[Any, str]]] = {}
+    wholes: dict[str, dict[str, _Kind]] = {}
     roots = [_ROOT.split(path, maxsplit=1)[0] for path in paths]
     for root, path, value in zip(roots, paths, given, strict=False):
         wholes.setdefault(root, {})[path[len(root) :]] = _kind(value)
-    found = set()
+    found = set[str]()
     for root, whole in wholes.items():
+        places = _places(whole, {path: kind for path, (kind, _) in at_path.items()})
+        for key in whole:
+            if any(at_path[place + key][1] for place in places):
+                found.add(root + key)
         needed = Counter(whole.values())
-        if _comes_back(whole, at_path) or needed <= updated:
-            found.add(root)
+        if "" not in whole and not places and needed <= updated:
+            found.update(root + key for key in whole)
             updated -= needed  # no other argument comes back as these
-    return [root in found and is_floating(value) for root, value in zip(roots, given, strict=False)]
+    return [path in found and is_floating(value) for path, value in zip(paths, given, strict=False)]
 
 
-def _comes_back(whole: dict[str, tuple[Any, str]], at_path: dict[str, tuple[Any, str]]) -> bool:
-    """Whether its arrays are among results under the same keys, wherever these are."""
+def _places(whole: Mapping[str, _Kind], at_path: Mapping[str, _Kind]) -> list[str]:
+    """Where, among the results, the arrays of an argument are under the same keys."""
     key = next(iter(whole))
-    places = [path[: -len(key)] for path in at_path if key and path.endswith(key)]
-    return any(
-        all(at_path.get(place + key) == kind for key, kind in whole.items()) for place in places
-    )
+    ends = (path[: -len(key)] for path in at_path if key and path.endswith(key))
+    return [
+        place
+        for place in ends
+        if all(at_path.get(place + key) == kind for key, kind in whole.items())
+    ]
 
 
-def _kind(aval: Any) -> tuple[Any, str]:
+def _kind(aval: Any) -> _Kind:
     return getattr(aval, "shape", None), str(getattr(aval, "dtype", ""))
