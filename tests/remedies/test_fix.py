@@ -774,9 +774,9 @@ def test_weights_that_were_finite_in_an_earlier_run_are_said_to_have_been(tmp_pa
     import jax
     import jax.numpy as jnp
     train = jax.jit(jax.grad(lambda p: (p["w"] ** 2).sum()))
-    w = jnp.ones(3)
-    for step in range(4):
-        train({"w": w if step < 3 else w.at[0].set(jnp.nan)})
+    for first in (1, 1, 1, jnp.nan):
+        p = {"w": jnp.array([first, 1.0, 1.0])}
+        train(p)
     """
     (tmp_path / "train.py").write_text(textwrap.dedent(text))
     done = debugger_in(tmp_path, "--batch", "-c", "run -f", "-c", "why --json", "train.py")

@@ -41,6 +41,14 @@ CASES = {
         *("jnp.mean(jnp.power(x @ w - 9, 0.5))", BOTH),
         *(r"\[pow\] pow:0 .*\nWhy: +a power of a negative", rf"result\[0\].*\n.*{SPREAD}.*\[1\]"),
     ),
+    "with noise": (
+        "jnp.sum(jnp.log(x @ w * 0)) + jax.random.normal(jax.random.fold_in(jax.random.key(1), 2))",
+        *(BOTH, r"\[log\] log:0 .*\nWhy: +the logarithm of 0", rf"result\[0\].*\n.*{SPREAD}"),
+    ),
+    "with dropout": (
+        "jnp.sum(jnp.log(x * 0 * jax.random.bernoulli(jax.random.PRNGKey(1), 0.9, w.shape) * w))",
+        *(BOTH, r"\[log\] log:0 .*\nWhy: +the logarithm of 0", rf"result\[0\].*\n.*{SPREAD}"),
+    ),
     "only the gradient is bad": (
         *("jnp.sum(jnp.sqrt(x @ w - x @ w))", BOTH),
         *(r"\[div\] gradients/div.*\nWhy: +the gradient of a square root at 0", r"result\[1\]"),

@@ -101,6 +101,17 @@ def test_each_way_to_a_gradient_is_one_run():
     assert all("w" in info.feeds for info in infos[::3])
 
 
+def test_a_compiled_gradient_stands_where_its_function_does():
+    def loss(w):
+        return jnp.sum(jnp.log(w))
+
+    with watched() as hosts:
+        jax.jit(jax.grad(loss))(jnp.ones(2))
+    (end,) = hosts.ends
+    line = loss.__code__.co_firstlineno
+    assert end.dump.run_info().measured_as.endswith(f"(test_jax_gradients.py:{line})")
+
+
 def test_a_callable_that_is_no_key_and_arrays_that_the_program_drops():
     class Loss:
         __hash__ = None

@@ -15,6 +15,7 @@ from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.names import Scope, frames_of, modules_of, node_name
 from tfdbg_cli.engines.jax.plans.ops import Block, Constant, Op
 from tfdbg_cli.engines.jax.plans.shards import Shards
+from tfdbg_cli.engines.jax.plans.values import is_floating
 from tfdbg_cli.engines.jax.plans.weights import are_weights
 from tfdbg_cli.engines.jax.private import (
     argument_names,
@@ -357,7 +358,7 @@ def _is_variable(operand: Any) -> bool:
 def _is_loss(variable: Any) -> bool:
     """Whether it may be one: a number."""
     aval = variable.aval
-    return getattr(aval, "shape", None) == () and np.issubdtype(aval.dtype, np.floating)
+    return getattr(aval, "shape", None) == () and is_floating(aval)
 
 
 def computes_gradients(jaxpr: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import inspect
 import os
 import re
 import sys
@@ -433,7 +434,8 @@ def title_of(function: Any) -> str:
 
 def place_of(function: Any) -> str:
     """Where a compiled function is defined: ``train.py:12``; empty: it isn't known."""
-    code = getattr(_python_of(function), "__code__", None)
+    # What jax.grad and its like make is wrapped, by JAX and by us.
+    code = getattr(inspect.unwrap(_python_of(function) or function), "__code__", None)
     return f"{code.co_filename.rpartition(os.sep)[2]}:{code.co_firstlineno}" if code else ""
 
 
