@@ -10,7 +10,7 @@ from tfdbg_cli.filters.causes.find import cause_of
 from tfdbg_cli.filters.lineage import TensorLineage
 
 LIMIT32, LIMIT16 = "its limit is 3.4028e+38", "its limit is 65504"
-FLOAT32 = f"{LIMIT32}, the largest finite number beside it"
+FLOAT32 = f"{LIMIT32}, the largest input"
 NOT_THESE = (
     "inputs",
     "not from the inputs shown below: they were overwritten since, or the op computes in "

@@ -425,6 +425,34 @@ fitted = model.fit(x, y, epochs=2, batch_size=16, shuffle=False, verbose=0, call
 tell(fitted.history["loss"], [float(np.nansum(w)) for w in model.get_weights()])
 tell(model.predict(x[:4], verbose=0).ravel())
 """
+# Finite numbers whose sum, or magnitude, isn't: in a run before they overflow themselves.
+LARGE = """
+        @tf.function{xla}
+        def f(x):
+            return x * x{factor}  # BAD
+
+        for number in (1.0, {large}, 2 * {large}):
+            tell(f(tf.fill([4], tf.constant(number, tf.{dtype}))).numpy())
+"""
+PROGRAMS |= {
+    "numbers that were large before": (
+        "mul",
+        LARGE.format(xla="", factor="", large=1.4e19, dtype="float32"),
+    ),
+    "large numbers before, of more bits": (
+        "mul",
+        LARGE.format(xla="", factor="", large=1e154, dtype="float64"),
+    ),
+    "large numbers before, complex ones": (
+        "mul",
+        LARGE.format(xla="", factor=" * (1.0 + 1.0j)", large=1.7e19, dtype="complex64"),
+    ),
+    "large numbers before, under XLA": (
+        "mul",
+        LARGE.format(xla="(jit_compile=True)", factor="", large=1.4e19, dtype="float32"),
+    ),
+}
+
 FITS = {
     "plain": ("compile_loss/bad/Log", "", "", "jit_compile=False"),
     "a callback": ("compile_loss/bad/Log", "", "Told()", "jit_compile=False"),
@@ -452,6 +480,8 @@ SOME = (
     "a gradient in a backward function",
     "an eager loop by hand",
     "two replicas",
+    "numbers that were large before",
+    "large numbers before, under XLA",
 )
 
 

@@ -427,7 +427,8 @@ def _by_rules(
         top = finite.max() if finite.size else _largest_input(case)
         # Where nothing else is near the limit the number says nothing.
         is_near = top is not None and limit**0.5 < top <= limit
-        beside = f", the largest finite number beside it {top:.5g}" if is_near else ""
+        what = "finite number beside it" if finite.size else "input"
+        beside = f", the largest {what} {top:.5g}" if is_near else ""
         scaled = f", alpha is {factor:g}" if factor is not None else ""
         text = f"{text}: its limit is {limit:.5g}{beside}{scaled}"
     return Cause(kind, text, ADVICE[kind])

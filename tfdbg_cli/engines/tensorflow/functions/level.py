@@ -372,7 +372,7 @@ class ValuesLevel(CaptureLevel):
             if unclear and not capture.filter_passed:
                 found = self._is_hit_by_xla(unclear)
                 capture.dump, capture.filter_passed = self._dump, found is True
-                if found is False:  # sums of what is finite may be infinite
+                if found is False:  # its infinities are meant
                     unclear = [call for call in unclear if call.known.has_steps]
             ops = len(self._events) - len(calls)
             parts = [f"{len(calls)} call(s)"] if calls else []

@@ -1,7 +1,7 @@
 """Which tensors of a function have a nan or an infinity in them, told by the function itself.
 
-The sum of a tensor's elements isn't finite if one of them isn't. (The sum may also overflow; a look
-at the elements finds that out.) Sums are made of as few tensors as possible.
+TensorFlow's own op for that (`tf.debugging.enable_check_numerics` is made with it) takes as long as
+a sum, and a sum of finite numbers may overflow. As few tensors as possible are looked at.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from tfdbg_cli.engines.tensorflow.functions.twins.nodes import (
 from tfdbg_cli.engines.tensorflow.shared.op_facts import COMPLEX, FACTS, FLOATING
 
 __all__ = ["Health", "to_check", "zeros"]
+
+# A mode of DebugNumericSummaryV2: it gives its number, and 1 if there is a nan or an infinity.
+_CURT_HEALTH, _EACH = 2, 2
 
 
 def zeros(definition: Any, size: int) -> str:
@@ -70,12 +73,12 @@ class Health:
 
     Args:
         definition: a copy of the function's, to be changed.
+        by_xla: XLA compiles it, which doesn't know TensorFlow's op.
     """
 
-    def __init__(self, definition: Any) -> None:
-        self._definition = definition
-        self._sums: list[str] = []
-        self._sources: list[str] = []  # of what each is the sum
+    def __init__(self, definition: Any, by_xla: bool = False) -> None:
+        self._definition, self._by_xla = definition, by_xla
+        self._told: list[tuple[str, str]] = []  # a tensor, and the numbers that tell of it
         self._parts: list[str] = []
         self._numbers: dict[int, str] = {}
         self._count = 0
@@ -83,32 +86,44 @@ class Health:
     @property
     def size(self) -> int:
         """How many numbers there are; without any there is one zero."""
-        return self._count + len(self._sums) or 1
+        return self._count + len(self._told) * (1 if self._by_xla else _EACH) or 1
 
     @property
     def is_needed(self) -> bool:
         """Whether there is anything to tell of."""
-        return bool(self._sums or self._parts)
+        return bool(self._told or self._parts)
 
     def watch(self, reference: str, kind: int) -> None:
         """Tell of a tensor."""
-        self._sources.append(reference)
-        add = self._add
+        self._told.append(
+            (reference, (self._by_xlas if self._by_xla else self._by_op)(reference, kind))
+        )
+
+    def _by_op(self, reference: str, kind: int) -> str:
+        if kind in COMPLEX:
+            parts = self._add("Bitcast", reference)
+            parts.attr["T"].type, parts.attr["type"].type = kind, COMPLEX[kind]
+            reference, kind = f"{parts.name}:output:0", COMPLEX[kind]
+        made = self._add("DebugNumericSummaryV2", reference)
+        made.attr["T"].type, made.attr["output_dtype"].type = kind, types_pb2.DT_FLOAT
+        made.attr["tensor_debug_mode"].i, made.attr["tensor_id"].i = _CURT_HEALTH, -1
+        return f"{made.name}:output:0"
+
+    def _by_xlas(self, reference: str, kind: int) -> str:
         if kind in COMPLEX:  # the magnitude may be too large, which somebody finds out who looks
-            size = add("ComplexAbs", reference)
+            size = self._add("ComplexAbs", reference)
             size.attr["T"].type, size.attr["Tout"].type = kind, COMPLEX[kind]
             reference, kind = f"{size.name}:y:0", COMPLEX[kind]
-        if kind != types_pb2.DT_FLOAT:  # sums of the small types are soon too large
-            cast = add("Cast", reference)
-            cast.attr["SrcT"].type, cast.attr["DstT"].type = kind, types_pb2.DT_FLOAT
-            reference = f"{cast.name}:y:0"
-        flat = add("Reshape", reference, self._one_of(-1))
-        flat.attr["T"].type = types_pb2.DT_FLOAT
-        flat.attr["Tshape"].type = types_pb2.DT_INT32
-        total = add("Sum", f"{flat.name}:output:0", self._one_of(0))
-        total.attr["T"].type, total.attr["Tidx"].type = types_pb2.DT_FLOAT, types_pb2.DT_INT32
-        total.attr["keep_dims"].b = True
-        self._sums.append(f"{total.name}:output:0")
+        flat = self._add("Reshape", reference, self._one_of(-1))
+        flat.attr["T"].type, flat.attr["Tshape"].type = kind, types_pb2.DT_INT32
+        finite = self._add("IsFinite", f"{flat.name}:output:0")
+        finite.attr["T"].type = kind
+        every = self._add("All", f"{finite.name}:y:0", self._one_of(0))
+        every.attr["Tidx"].type, every.attr["keep_dims"].b = types_pb2.DT_INT32, True
+        bad = self._add("LogicalNot", f"{every.name}:output:0")
+        cast = self._add("Cast", f"{bad.name}:y:0")
+        cast.attr["SrcT"].type, cast.attr["DstT"].type = types_pb2.DT_BOOL, types_pb2.DT_FLOAT
+        return f"{cast.name}:y:0"
 
     def add(self, reference: str, size: int) -> None:
         """Tell what a function that is called tells."""
@@ -117,7 +132,7 @@ class Health:
 
     def joined(self, before: str = "") -> str:
         """All numbers; ``before``: those of earlier iterations, of which the larger ones count."""
-        parts = [*self._parts, *self._flags(self._sums)]
+        parts = [*self._parts, *(numbers for _, numbers in self._told)]
         joined = self._concatenated(parts or [zeros(self._definition, 1)])
         if not before:
             return joined
@@ -134,10 +149,8 @@ class Health:
             return name in nodes or name in arguments
 
         parts = [each for each in self._parts if counts(each)]
-        sums = [
-            each for each, source in zip(self._sums, self._sources, strict=True) if counts(source)
-        ]
-        numbers = self._concatenated([*parts, *self._flags(sums)] or [zeros(self._definition, 1)])
+        told = [numbers for tensor, numbers in self._told if counts(tensor)]
+        numbers = self._concatenated([*parts, *told] or [zeros(self._definition, 1)])
         total = self._add("Max", numbers, add_constant(self._definition, 0))
         total.attr["T"].type, total.attr["Tidx"].type = types_pb2.DT_FLOAT, types_pb2.DT_INT32
         above = self._add("Greater", f"{total.name}:output:0", add_numbers(self._definition, 0))
@@ -156,17 +169,6 @@ class Health:
         if number not in self._numbers:
             self._numbers[number] = add_constant(self._definition, number, 1)
         return self._numbers[number]
-
-    def _flags(self, sums: Sequence[str]) -> list[str]:
-        """One number for each sum, in a vector, if there are any."""
-        if not sums:
-            return []
-        finite = self._add("IsFinite", self._concatenated(sums))
-        finite.attr["T"].type = types_pb2.DT_FLOAT
-        bad = self._add("LogicalNot", f"{finite.name}:y:0")
-        cast = self._add("Cast", f"{bad.name}:y:0")
-        cast.attr["SrcT"].type, cast.attr["DstT"].type = types_pb2.DT_BOOL, types_pb2.DT_FLOAT
-        return [f"{cast.name}:y:0"]
 
     def _add(self, op: str, *inputs: str) -> Any:
         return add_node(self._definition, op, inputs)

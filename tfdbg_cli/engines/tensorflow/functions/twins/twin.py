@@ -196,7 +196,7 @@ class _Builder:
             self._compiled = compiled | {body.name}
         self._open.add(body.name)
         definition = self._copy(body.definition, mark)
-        part = Part(definition, Layout(body), [], Health(definition))
+        part = Part(definition, Layout(body), [], Health(definition, bool(self._compiled)))
         nodes = {node.name: node for node in definition.node_def}
         reads: list[Read] = []
         phases = phases_of(body) if self._is_guarded else None
