@@ -10,6 +10,7 @@ from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.node_words import (
     ARGUMENT,
     BACKWARD,
+    DERIVED,
     FORWARD_FRAMES,
     FORWARD_NODE,
     GRADIENTS,
@@ -142,6 +143,8 @@ def written_as(lineage: TensorLineage, node: Node, text: str) -> WrittenReason |
     if graph is None:
         return None
     named = forward_node(graph, node)
+    if named is None and not (_is_backward(node) or DERIVED in node.attributes):
+        return None
     forwards = [named] if named is not None else _with_same_input(lineage, graph, node)
     known = _known(forwards[0].op_type) if len(forwards) == 1 else None
     # PyTorch: the forward pass was another run.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from tfdbg_cli.common.node_words import BACKWARD, BESIDE, FORWARD_FRAMES, PHASE
+from tfdbg_cli.common.node_words import BACKWARD, BESIDE, DERIVED, FORWARD_FRAMES, PHASE
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.shards import Shards
 from tfdbg_cli.engines.jax.private import only, unchecked_function
@@ -61,6 +61,7 @@ class Op:
         "frames",
         "inputs",
         "inside",
+        "is_derived",
         "kind",
         "name",
         "outputs",
@@ -84,6 +85,7 @@ class Op:
         self.outputs = outputs
         self.frames = frames
         self.phase = "forward"
+        self.is_derived = False
         self.shards: Shards | None = None
         self.inside: Shards | None = None
         self.bodies: Sequence[Block] = ()
@@ -149,6 +151,8 @@ class Op:
         made[PHASE] = BACKWARD if is_gradient else self.phase
         if is_gradient:
             made[FORWARD_FRAMES] = BESIDE if self.phase == BESIDE else "1"
+        if self.is_derived:
+            made[DERIVED] = "1"
         scope = self.name.rpartition("/")[0]
         if scope:
             made["_module"] = scope

@@ -54,6 +54,7 @@ class Plan:
             weights.
         caller: gives the frames of the call; ``None``: they aren't known.
         scope: where in the program the call is.
+        is_derived: it may be a part of a gradient.
 
     Attributes:
         block: its ops.
@@ -74,6 +75,7 @@ class Plan:
         returned: Sequence[str] = (),
         caller: Callable[[], tuple[Frame, ...]] | None = None,
         scope: Scope | None = None,
+        is_derived: bool = False,
     ) -> None:
         self._numbering = numbering or Numbering()
         self.nodes: list[Node] = []
@@ -85,7 +87,7 @@ class Plan:
         self.input_names: list[str] = []
         self.constants: list[tuple[str, Any]] = []
         jaxpr = closed.jaxpr
-        self._returned = _Returned(jaxpr, scope or Scope())
+        self._returned = _Returned(jaxpr, scope or Scope(), is_derived)
         known: dict[Any, int | Constant] = {}
         for at, variable in enumerate(jaxpr.invars):
             tensor = given[at] if at < len(given) else ""
@@ -162,6 +164,7 @@ class Plan:
             outputs = [block.place(f"{name}:{slot}") for slot in range(len(equation.outvars))]
             op = Op(name, equation, jaxpr, inputs, outputs, frames)
             op.phase = here.phase
+            op.is_derived = self._returned.is_unclear(equation, here)
             self._place_in_shards(op)
             known.update(zip(equation.outvars, outputs, strict=True))
             returns = self._bodies(op, block, here.function(equation.primitive.name))
@@ -317,16 +320,21 @@ class _Returned:
     among the results.
     """
 
-    def __init__(self, jaxpr: Any, scope: Scope) -> None:
+    def __init__(self, jaxpr: Any, scope: Scope, is_derived: bool) -> None:
         # By identity: all that were looked at, which are those outside of loops and branches.
         self._leads_there: dict[int, bool] = {}
-        self._has_loss = False
+        self._has_loss, self._is_derived = False, is_derived or computes_gradients(jaxpr)
         self._walk(jaxpr, {each for each in jaxpr.outvars if _is_variable(each)}, scope)
 
     def is_factor(self, equation: Any, scope: Scope) -> bool:
         """Whether an equation, in a scope, computes such a derivative."""
         is_one = self._has_loss and scope.is_derived and scope.phase == "forward"
         return is_one and not self._leads_there.get(id(equation), True)
+
+    def is_unclear(self, equation: Any, scope: Scope) -> bool:
+        """Whether an equation may be one of the forward pass, or compute such a derivative."""
+        is_known = self._has_loss and id(equation) in self._leads_there
+        return self._is_derived and scope.phase == "forward" and not is_known
 
     def _walk(self, jaxpr: Any, needed: set[Any], scope: Scope) -> set[Any]:
         """Go back from results of a jaxpr; returns the variables that they are made of."""

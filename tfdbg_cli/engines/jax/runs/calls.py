@@ -99,6 +99,8 @@ class Call(ABC):
 
     #: What ``jax.jit`` has made, where that is called.
     function: Any = None
+    #: JAX calls it, perhaps as a part of a gradient that isn't compiled.
+    is_derived = False
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -387,6 +389,8 @@ class JaxprCall(Call):
         values: the arrays that it gets.
         is_donated: whether it may write over some of them.
     """
+
+    is_derived = True
 
     def __init__(self, title: str, jaxpr: Any, values: Sequence[Any], is_donated: bool) -> None:
         super().__init__(title)
