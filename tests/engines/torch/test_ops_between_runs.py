@@ -157,3 +157,32 @@ def test_weights_that_were_written_between_runs(write, target, every, told, prog
     for text in (done.out, exact.out):
         assert f"Why:   it came in with the weights ({weight})" in text, text
         assert re.search(rf"{op}\S* \(writes.py:16\) wrote to it before this run", text), text
+
+
+KEPT = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Linear(4, 3)
+opt = torch.optim.SGD(net.parameters(), 0.1)
+for step in range(4):
+    x = torch.ones(2, 4)
+    loss = (net(x) / (step < 2)).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    kept = torch.ones(8, 3).mean(0)
+    copy = kept.detach()
+    print("LEFT", loss.item())
+"""
+
+
+def test_what_was_made_before_the_run_isnt_called_an_op_of_it(programs, tmp_path):
+    path = tmp_path / "kept.py"
+    path.write_text(KEPT)
+    _, done, exact = alike(programs, path)
+    for out in (done.out, exact.out):
+        assert "spread to loss = mean:0, " in out, out
+        assert "kept = " not in out
+        assert "copy = " not in out

@@ -418,7 +418,8 @@ class RunRecorder(TorchLevel):
         return functools.partial(self._name_of, output)
 
     def _name_of(self, output: OpOutput | None) -> str:
-        if output is None:
+        # What was made before the run, and isn't read in it, has a name of that time.
+        if output is None or not output.record.is_adopted:
             return ""
         self.ops.describe()
         return output.name
