@@ -83,6 +83,12 @@ NORMALIZED = """
 first = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8))
 x, SCALE = torch.rand(6400, 4), 2.0**16
 """
+# The gradient of the difference is float32, and is handed on to a float16 product.
+PROMOTED = """
+def loss_of(net, factor=8):
+    with torch.autocast("cpu", dtype=torch.float16):
+        return ((net(x) - torch.ones(16, 1) / 8) * factor).square().mean()
+"""
 LEVELS = ["values", "ops", "modules"]
 PASSED = {
     "plain": ("", STEP),
@@ -91,6 +97,7 @@ PASSED = {
     "two optimizers": ("SCALE = 2.0**14", TWO),
     "convolution": (CONVOLVED, STEP),
     "layer norm": (NORMALIZED, STEP),
+    "promoted": (PROMOTED, STEP),
 }
 NOTHING = ": a gradient was infinite or nan$"
 STOPS = {

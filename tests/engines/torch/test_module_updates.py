@@ -230,3 +230,33 @@ def test_inference_mode(body, after, given, programs, tmp_path):
     assert lines_left(done) == lines_left(programs.plain(path)) != []
     assert first_bad(done) == first_bad(exact)
     assert line_of(done) == line_of(exact) != ""
+
+
+SCALED = """
+import torch
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1))
+opt = torch.optim.Adam(net.parameters(), 0.01)
+for step in range(5):
+    x = torch.randn(8, 3)
+    loss = (net(x) - (net(x).detach() if step == 3 else 1)).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    total = sum(p.grad.square().sum() for p in net.parameters()).sqrt()
+    for p in net.parameters():
+        p.grad.mul_(1 / total)
+    opt.step()
+    print("LEFT", loss.item())
+"""
+
+
+def test_gradients_that_the_program_makes_bad_before_the_update(programs, tmp_path):
+    path = tmp_path / "scaled.py"
+    path.write_text(SCALED)
+    plain, done = programs.plain(path), watched(programs, path, name="origin_of_nonfinite")
+    assert lines_left(plain) == lines_left(done) != [], done.out + done.err
+    assert first_bad(done).endswith("inf reciprocal:0"), done.out
+    assert re.search(r"Then: .*optimizer/0\.weight:0", done.out), done.out
+    assert "Gradients became bad between the backward pass and the update." in done.out
+    assert "stayed local" not in done.out
+    assert "gradients were clean" not in done.out

@@ -20,7 +20,13 @@ from tfdbg_cli.dumps.run_info import CALLS, traits_of_run
 from tfdbg_cli.filters.causes.advice import ADVICE, Cause, advice_in
 from tfdbg_cli.filters.causes.given import before_run, from_outside, of_memory, written_before
 from tfdbg_cli.filters.causes.inside import WholeOp, inside
-from tfdbg_cli.filters.causes.ops import forward_node, has_own_line, of_gradient, written_as
+from tfdbg_cli.filters.causes.ops import (
+    forward_node,
+    has_own_line,
+    of_gradient,
+    overflown_by_cast,
+    written_as,
+)
 from tfdbg_cli.filters.causes.patterns import Makers, constant, later_phase, number_of
 from tfdbg_cli.filters.causes.rules import BINARY, BY_ELEMENT, RULES, Case, can_give, places_of
 from tfdbg_cli.filters.collapsed import why_constant
@@ -169,6 +175,8 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
         return Cause(*told, ADVICE[told[0]])
     if made is not None and (written := of_gradient(node, made, given)):
         return Cause("gradient", *written)
+    if made is not None and (cast := _of_cast(node, datum, made, given)):
+        return cast
     if made is None or not inputs or not all(each.is_sure for each in inputs):
         return None
     meaning = roles.computes(node.op_type)
@@ -184,6 +192,17 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
         cause = _by_rules(makers, node, meaning, made, inputs, datum.dtype, is_proven)
     cause = cause or _of_number(lineage, node, made, inputs)
     return cause or (_of_large_gradient(lineage, node, datum, made) if is_proven else None)
+
+
+def _of_cast(node: Node, datum: Datum, made: Array, given: Sequence[Array | None]) -> Cause | None:
+    limit = largest_number(datum.dtype)
+    wide = overflown_by_cast(node, made, given, limit) if limit is not None else None
+    if wide is None:
+        return None
+    kind = "half" if datum.dtype == "float16" else "overflow"
+    at, most = places_of(~np.isfinite(made)), np.abs(wide).max()
+    text = f"{datum.dtype} overflows{at}: its limit is {limit:.5g}, the largest input {most:.5g}"
+    return Cause(kind, text, ADVICE[kind])
 
 
 def _again(lineage: TensorLineage, node: Node, datum: Datum, smaller: int = 1) -> Array | None:

@@ -21,6 +21,7 @@ from tfdbg_cli.filters.lineage import WRITTEN, TensorLineage, floats, holds_othe
 __all__ = ["before_run", "from_outside", "of_memory", "written_before"]
 
 _MOST_ROWS = 4
+_OF_BUFFERS = "See what has written to it: start again with config set level ops."
 # In the names of what adds a gradient to that of earlier backward passes.
 _ACCUMULATING = "/AccumulateGrad/"
 
@@ -70,11 +71,11 @@ def from_outside(datum: Datum, node: Node, is_weight: bool) -> Cause:
     return _given("batch", f"it came in from outside ({name})", node)
 
 
-def _given(kind: str, text: str, node: Node) -> Cause:
+def _given(kind: str, text: str, node: Node, advice: str = "") -> Cause:
     """Of what the run was given; an op before it may have written that."""
     by = node.attributes.get(WRITTEN_BY)
     written = f"{by} wrote to it before this run: see what that was given."
-    return Cause(kind, text, written if by else ADVICE[kind])
+    return Cause(kind, text, written if by else advice or ADVICE[kind])
 
 
 def _rows(value: Array | None) -> str:
@@ -119,7 +120,7 @@ def of_memory(lineage: TensorLineage, node: Node) -> Cause | None:
                     return Cause("memory", text, ADVICE["memory"])
                 what = "nan" if bad[0].nan else "infinite"
                 text = f"it reads {name}, a buffer that has been {what} since before this run"
-                return _given("memory", text, source)
+                return _given("memory", text, source, _OF_BUFFERS)
         elif holds_others(source):
             if source.op_type == WRITTEN:
                 is_rest_bad = any(map(lineage.bad, lineage.dump.by_tensor(name)))

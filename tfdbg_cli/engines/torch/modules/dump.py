@@ -542,13 +542,18 @@ class ModulesDump(MemoryDump):
                 sources = dict.fromkeys(self._owner_sources(thing))
                 self._add_gradient(name, sources)
             else:
-                self._add_gradient_of(thing, owner)
+                gradient = gradient_of(thing)
+                # Something may have written to it since the backward pass.
+                taken = self._seen.outside_name(gradient) if gradient is not None else ""
+                if not taken or taken.startswith(_INPUT):
+                    self._add_gradient_of(thing, owner, when - 1)
+                    taken = f"{_GRADIENTS}{owner}:0"
                 step = self._seen.step
                 frames = step.frames if step is not None else None
                 self._nodes[name] = Node(
                     name,
                     "Update",
-                    [f"{_GRADIENTS}{owner}:0"],
+                    [taken],
                     attributes={"_phase": "optimizer", **_AT_BORDERS},
                     frames=frames,
                 )

@@ -61,6 +61,9 @@ _UNRECORDED = (
     "a backward pass"
 )
 
+_BY_UPDATE = "The update made it, or found it in the optimizer's state: gradients were clean."
+_CHANGED = "Gradients became bad between the backward pass and the update."
+
 # Bytes that are copied of what a module gets: at its first call, and if it is known to write.
 _MOST_AT_FIRST, _MOST_WRITTEN = 1 << 26, 1 << 22
 
@@ -637,7 +640,9 @@ class ModulesLevel(TorchLevel):
         yield from self._steps.warnings
         is_updated = self._found and all(event.kind == UPDATED for event, _ in self._found)
         if is_updated and not self._steps.remade:
-            yield "The update made it, or found it in the optimizer's state: gradients were clean."
+            gradients = (gradient_of(event.thing) for event, _ in self._found)
+            is_late = any(each is not None and is_nonfinite(each) for each in gradients)
+            yield _CHANGED if is_late else _BY_UPDATE
         passed = any(replay.passed for replay in self._search.replays)
         if self._search.refusals and (self._is_refused or not passed):
             yield f"Not replayed: {self._search.refusals[0]}. The next runs are watched op by op."
