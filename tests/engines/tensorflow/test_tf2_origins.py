@@ -235,6 +235,25 @@ PROGRAMS = {
             tell([each.numpy() for each in f(tf.constant(x))])
         """,
     ),
+    "a function that is called with XLA and without": (
+        "Log",
+        """
+        @tf.function
+        def inner(x):
+            return tf.math.log(x)  # BAD
+
+        @tf.function(jit_compile=True)
+        def compiled(x):
+            return inner(x) + 1.0
+
+        @tf.function
+        def f(x):
+            return inner(x) + compiled(x * 2.0) + inner(x * 4.0)
+
+        for x in (1.0, 2.0, 0.0):
+            tell(f(tf.fill([3], x)).numpy())
+        """,
+    ),
     "a condition under XLA": (
         "while/Log",
         """
@@ -482,6 +501,7 @@ SOME = (
     "two replicas",
     "numbers that were large before",
     "large numbers before, under XLA",
+    "a function that is called with XLA and without",
 )
 
 

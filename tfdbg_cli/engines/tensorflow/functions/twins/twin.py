@@ -161,7 +161,7 @@ class _Builder:
         self._find, self._wants, self._has_health, self._room = find, wants, has_health, room
         self._is_guarded, self._unread = is_guarded, unread
         self.definitions: list[Any] = []
-        self._made: dict[str, tuple[str, Layout, int]] = {}
+        self._made: dict[tuple[str, bool], tuple[str, Layout, int]] = {}
         self._open: set[str] = set()
         # Names of functions that XLA compiles, with all that they call.
         self._compiled: frozenset[str] = frozenset()
@@ -169,8 +169,9 @@ class _Builder:
 
     def make(self, body: FunctionBody) -> tuple[str, Layout, int]:
         """A function that returns what it returns, and more: name, layout, numbers of health."""
-        if body.name not in self._made:
-            part = self._part(body)
+        key = body.name, bool(self._compiled)  # what XLA compiles is told of otherwise
+        if key not in self._made:
+            part = self._part(body, "_by_xla" if self._compiled else "")
             kinds, references = list(part.layout.dtypes), part.references
             if self._has_health:
                 kinds.append(types_pb2.DT_FLOAT)
@@ -178,8 +179,8 @@ class _Builder:
             self._return(part.definition, kinds, references)
             self.definitions.append(part.definition)
             name = part.definition.signature.name
-            self._made[body.name] = name, part.layout, part.health.size
-        return self._made[body.name]
+            self._made[key] = name, part.layout, part.health.size
+        return self._made[key]
 
     def _copy(self, definition: Any, mark: str) -> Any:
         made = function_pb2.FunctionDef()
