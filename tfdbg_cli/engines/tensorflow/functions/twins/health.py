@@ -104,6 +104,10 @@ class Health:
             parts = self._add("Bitcast", reference)
             parts.attr["T"].type, parts.attr["type"].type = kind, COMPLEX[kind]
             reference, kind = f"{parts.name}:output:0", COMPLEX[kind]
+        if kind == types_pb2.DT_BFLOAT16:  # GPUs don't do it of these
+            cast = self._add("Cast", reference)
+            cast.attr["SrcT"].type, cast.attr["DstT"].type = kind, types_pb2.DT_FLOAT
+            reference, kind = f"{cast.name}:y:0", types_pb2.DT_FLOAT
         made = self._add("DebugNumericSummaryV2", reference)
         made.attr["T"].type, made.attr["output_dtype"].type = kind, types_pb2.DT_FLOAT
         made.attr["tensor_debug_mode"].i, made.attr["tensor_id"].i = _CURT_HEALTH, -1
