@@ -98,7 +98,7 @@ for number in rounds():
     while os.path.getsize("gone") <= number and not os.path.exists("over"):
         session.run([y, z], {x: [float(number)]})
         time.sleep(0.001)
-    if os.path.exists("over"):
+    if os.path.getsize("gone") <= number:  # nobody comes any more
         break
 """
 
