@@ -17,7 +17,6 @@ __all__ = [
     "BACKWARD_CALLED_AT",
     "BESIDE",
     "CHECKED",
-    "DERIVED",
     "DIMENSIONS",
     "ERROR",
     "FACTORS",
@@ -41,6 +40,7 @@ __all__ = [
     "RESULT",
     "RIGHT",
     "SCALARS",
+    "UNCLEAR_PHASE",
     "VALUE",
     "VIEW",
     "WATCHED",
@@ -61,8 +61,8 @@ BACKWARD_CALLED_AT, OWN_BACKWARD = "_backward_called_at", "_own_backward"
 FORWARD_FRAMES = "_forward_frames"
 #: The value of this attribute of what is computed beside the forward op, before the loss is.
 BESIDE = "beside"
-#: The op is of the forward pass, or computes a derivative beside it: nobody knows which.
-DERIVED = "_derived"
+#: `PHASE` isn't certain: the op is of the forward pass, or computes a derivative beside it.
+UNCLEAR_PHASE = "_unclear_phase"
 #: Of what no recorded op has made: the op that has computed it, where that is known, and whether it
 #: did so in this run.
 MADE_BY, MADE_INSIDE = "_made_by", "_made_inside"

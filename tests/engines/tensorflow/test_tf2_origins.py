@@ -454,22 +454,13 @@ LARGE = """
             tell(f(tf.fill([4], tf.constant(number, tf.{dtype}))).numpy())
 """
 PROGRAMS |= {
-    "numbers that were large before": (
-        "mul",
-        LARGE.format(xla="", factor="", large=1.4e19, dtype="float32"),
-    ),
-    "large numbers before, of more bits": (
-        "mul",
-        LARGE.format(xla="", factor="", large=1e154, dtype="float64"),
-    ),
-    "large numbers before, complex ones": (
-        "mul",
-        LARGE.format(xla="", factor=" * (1.0 + 1.0j)", large=1.7e19, dtype="complex64"),
-    ),
-    "large numbers before, under XLA": (
-        "mul",
-        LARGE.format(xla="(jit_compile=True)", factor="", large=1.4e19, dtype="float32"),
-    ),
+    name: ("mul", LARGE.format(xla=xla, factor=factor, large=large, dtype=dtype))
+    for name, xla, factor, large, dtype in (
+        ("numbers that were large before", "", "", 1.4e19, "float32"),
+        ("large numbers before, of more bits", "", "", 1e154, "float64"),
+        ("large numbers before, complex ones", "", " * (1.0 + 1.0j)", 1.7e19, "complex64"),
+        ("large numbers before, under XLA", "(jit_compile=True)", "", 1.4e19, "float32"),
+    )
 }
 
 FITS = {

@@ -142,7 +142,7 @@ TRAITS = EngineTraits(
             same="clone",
             sqrt_backward="SqrtBackward0",
             mul_backward="MulBackward0",
-            cast_backward="ToCopyBackward0",
+            cast_backward="AddBackward0 SubBackward0 ToCopyBackward0",
         ),
         unwritten=re.compile(r"(new_)?empty(_like|_strided|_permuted)?|resize_(as_)?"),
         receiving=frozenset(["c10d.recv_", "c10d.recv_any_source_"]),

@@ -24,7 +24,6 @@ from tfdbg_cli.filters.causes.ops import (
     forward_node,
     has_own_line,
     of_gradient,
-    overflown_by_cast,
     written_as,
 )
 from tfdbg_cli.filters.causes.patterns import Makers, constant, later_phase, number_of
@@ -175,8 +174,6 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
         return Cause(*told, ADVICE[told[0]])
     if made is not None and (written := of_gradient(node, made, given)):
         return Cause("gradient", *written)
-    if made is not None and (cast := _of_cast(node, datum, made, given)):
-        return cast
     if made is None or not inputs or not all(each.is_sure for each in inputs):
         return None
     meaning = roles.computes(node.op_type)
@@ -192,17 +189,6 @@ def _cause_of(lineage: TensorLineage, datum: Datum) -> Cause | None:
         cause = _by_rules(makers, node, meaning, made, inputs, datum.dtype, is_proven)
     cause = cause or _of_number(lineage, node, made, inputs)
     return cause or (_of_large_gradient(lineage, node, datum, made) if is_proven else None)
-
-
-def _of_cast(node: Node, datum: Datum, made: Array, given: Sequence[Array | None]) -> Cause | None:
-    limit = largest_number(datum.dtype)
-    wide = overflown_by_cast(node, made, given, limit) if limit is not None else None
-    if wide is None:
-        return None
-    kind = "half" if datum.dtype == "float16" else "overflow"
-    at, most = places_of(~np.isfinite(made)), np.abs(wide).max()
-    text = f"{datum.dtype} overflows{at}: its limit is {limit:.5g}, the largest input {most:.5g}"
-    return Cause(kind, text, ADVICE[kind])
 
 
 def _again(lineage: TensorLineage, node: Node, datum: Datum, smaller: int = 1) -> Array | None:

@@ -10,12 +10,12 @@ from tfdbg_cli.common.arrays import Array, np
 from tfdbg_cli.common.node_words import (
     ARGUMENT,
     BACKWARD,
-    DERIVED,
     FORWARD_FRAMES,
     FORWARD_NODE,
     GRADIENTS,
     OWN_BACKWARD,
     PHASE,
+    UNCLEAR_PHASE,
 )
 from tfdbg_cli.dumps.graph import Graph, Node, node_name_of
 from tfdbg_cli.dumps.sources import own_frame
@@ -31,7 +31,6 @@ __all__ = [
     "is_decomposition",
     "node_of_line",
     "of_gradient",
-    "overflown_by_cast",
     "place_of",
     "written_as",
 ]
@@ -144,7 +143,7 @@ def written_as(lineage: TensorLineage, node: Node, text: str) -> WrittenReason |
     if graph is None:
         return None
     named = forward_node(graph, node)
-    if named is None and not (_is_backward(node) or DERIVED in node.attributes):
+    if named is None and not (_is_backward(node) or UNCLEAR_PHASE in node.attributes):
         return None
     forwards = [named] if named is not None else _with_same_input(lineage, graph, node)
     known = _known(forwards[0].op_type) if len(forwards) == 1 else None
@@ -318,29 +317,6 @@ def of_gradient(node: Node, made: Array, given: Sequence[Array | None]) -> Writt
     known = _GRADIENTS[name]
     at = places_of(bad) if known.has_places else ""
     return WrittenReason(f"the gradient of {known.text}{at}", known.advice)
-
-
-def overflown_by_cast(
-    node: Node, made: Array, given: Sequence[Array | None], limit: float
-) -> Array | None:
-    """The gradient that an autograd node was given, if it left its range when it was handed on.
-
-    A node hands it on in the type of the forward op's input, which may be a narrower one.
-
-    Args:
-        node: ``SubBackward0``.
-        made: its gradient.
-        given: what came back to it, and what the forward op was given.
-        limit: the largest number of the gradient's type.
-    """
-    if _NODE.fullmatch(node.op_type) is None:
-        return None
-    for each in given:
-        if each is not None and each.shape == made.shape and np.isfinite(each).all():
-            is_beyond = np.abs(each) > limit
-            if is_beyond.any() and np.array_equal(is_beyond, ~np.isfinite(made)):
-                return each
-    return None
 
 
 # NumPy is imported when it is needed.

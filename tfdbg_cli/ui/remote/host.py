@@ -310,7 +310,11 @@ class RemoteUI(UserInterface):
             self.refresh_progress()
 
     def _wish(self, left: int | None = None) -> None:
-        """The client wants the next stop after one that it has left, or is about to leave."""
+        """The client wants the next stop.
+
+        Args:
+            left: the number of the stop that it has left, or is about to leave; ``None``: it comes.
+        """
         with self._changed:
             if self._stop is not None:
                 self._is_wished = self._stop.number == left

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from tfdbg_cli.common.node_words import BACKWARD, BESIDE, DERIVED, FORWARD_FRAMES, PHASE
+from tfdbg_cli.common.node_words import BACKWARD, BESIDE, FORWARD_FRAMES, PHASE, UNCLEAR_PHASE
 from tfdbg_cli.dumps.sources import Frame
 from tfdbg_cli.engines.jax.plans.shards import Shards
 from tfdbg_cli.engines.jax.private import only, unchecked_function
@@ -61,7 +61,7 @@ class Op:
         "frames",
         "inputs",
         "inside",
-        "is_derived",
+        "is_unclear",
         "kind",
         "name",
         "outputs",
@@ -85,7 +85,7 @@ class Op:
         self.outputs = outputs
         self.frames = frames
         self.phase = "forward"
-        self.is_derived = False
+        self.is_unclear = False
         self.shards: Shards | None = None
         self.inside: Shards | None = None
         self.bodies: Sequence[Block] = ()
@@ -151,8 +151,8 @@ class Op:
         made[PHASE] = BACKWARD if is_gradient else self.phase
         if is_gradient:
             made[FORWARD_FRAMES] = BESIDE if self.phase == BESIDE else "1"
-        if self.is_derived:
-            made[DERIVED] = "1"
+        if self.is_unclear:
+            made[UNCLEAR_PHASE] = "1"
         scope = self.name.rpartition("/")[0]
         if scope:
             made["_module"] = scope
@@ -209,17 +209,16 @@ class Block:
             for body in op.bodies if op.kind == "cond" else ():
                 yield from body.ops_once()
 
-    def led_by_gradients(self) -> list[bool]:
-        """Per output whether the result of a gradient's op leads to it."""
-        led = set[int]()
+    def depends_on_gradients(self) -> list[bool]:
+        """Whether each output is a gradient, or was computed of one."""
+        found = set[int | Constant]()
         for op in self.ops:
-            is_led = any(type(each) is int and each in led for each in op.inputs)
-            if is_led or op.phase == BACKWARD:
-                led.update(op.outputs)
-            for body in op.bodies:  # of a loop it gives the results one by one
-                pairs = zip(op.outputs, body.led_by_gradients(), strict=False)
-                led.update(output for output, is_led in pairs if is_led)
-        return [type(each) is int and each in led for each in self.outputs]
+            if op.phase == BACKWARD or not found.isdisjoint(op.inputs):
+                found.update(op.outputs)
+            for body in op.bodies:  # not all results of a loop have to
+                pairs = zip(op.outputs, body.depends_on_gradients(), strict=False)
+                found.update(output for output, depends in pairs if depends)
+        return [each in found for each in self.outputs]
 
     def tensor(self, operand: int | Constant) -> str:
         """Its name; empty: it has none."""

@@ -54,7 +54,7 @@ class Plan:
             weights.
         caller: gives the frames of the call; ``None``: they aren't known.
         scope: where in the program the call is.
-        is_derived: it may be a part of a gradient.
+        may_be_gradient: it may be a part of one that isn't compiled.
 
     Attributes:
         block: its ops.
@@ -75,7 +75,7 @@ class Plan:
         returned: Sequence[str] = (),
         caller: Callable[[], tuple[Frame, ...]] | None = None,
         scope: Scope | None = None,
-        is_derived: bool = False,
+        may_be_gradient: bool = False,
     ) -> None:
         self._numbering = numbering or Numbering()
         self.nodes: list[Node] = []
@@ -87,7 +87,7 @@ class Plan:
         self.input_names: list[str] = []
         self.constants: list[tuple[str, Any]] = []
         jaxpr = closed.jaxpr
-        self._returned = _Returned(jaxpr, scope or Scope(), is_derived)
+        self._returned = _Returned(jaxpr, scope or Scope(), may_be_gradient)
         known: dict[Any, int | Constant] = {}
         for at, variable in enumerate(jaxpr.invars):
             tensor = given[at] if at < len(given) else ""
@@ -111,7 +111,7 @@ class Plan:
     def _tell_weights(self, inputs: Sequence[str], returned: Sequence[str], jaxpr: Any) -> None:
         given = [each.aval for each in jaxpr.invars]
         made = [each.aval for each in jaxpr.outvars]
-        is_weight = are_weights(inputs, given, returned, made, self.block.led_by_gradients())
+        is_weight = are_weights(inputs, given, returned, made, self.block.depends_on_gradients())
         found = {name for name, of_one in zip(self.input_names, is_weight, strict=False) if of_one}
         for node in self.nodes:
             if node.op_type == "Argument" and node.name in found:
@@ -164,7 +164,7 @@ class Plan:
             outputs = [block.place(f"{name}:{slot}") for slot in range(len(equation.outvars))]
             op = Op(name, equation, jaxpr, inputs, outputs, frames)
             op.phase = here.phase
-            op.is_derived = self._returned.is_unclear(equation, here)
+            op.is_unclear = self._returned.is_unclear(equation, here)
             self._place_in_shards(op)
             known.update(zip(equation.outvars, outputs, strict=True))
             returns = self._bodies(op, block, here.function(equation.primitive.name))
@@ -320,10 +320,11 @@ class _Returned:
     among the results.
     """
 
-    def __init__(self, jaxpr: Any, scope: Scope, is_derived: bool) -> None:
+    def __init__(self, jaxpr: Any, scope: Scope, may_be_gradient: bool) -> None:
         # By identity: all that were looked at, which are those outside of loops and branches.
         self._leads_there: dict[int, bool] = {}
-        self._has_loss, self._is_derived = False, is_derived or computes_gradients(jaxpr)
+        self._has_loss = False
+        self._may_be_gradient = may_be_gradient or computes_gradients(jaxpr)
         self._walk(jaxpr, {each for each in jaxpr.outvars if _is_variable(each)}, scope)
 
     def is_factor(self, equation: Any, scope: Scope) -> bool:
@@ -334,7 +335,7 @@ class _Returned:
     def is_unclear(self, equation: Any, scope: Scope) -> bool:
         """Whether an equation may be one of the forward pass, or compute such a derivative."""
         is_known = self._has_loss and id(equation) in self._leads_there
-        return self._is_derived and scope.phase == "forward" and not is_known
+        return self._may_be_gradient and scope.phase == "forward" and not is_known
 
     def _walk(self, jaxpr: Any, needed: set[Any], scope: Scope) -> set[Any]:
         """Go back from results of a jaxpr; returns the variables that they are made of."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ def are_weights(
     given: Sequence[Any],
     returned_paths: Sequence[str],
     returned: Sequence[Any],
-    is_led: Sequence[bool],
+    depends: Sequence[bool],
 ) -> list[bool]:
     """Which arguments are such as gradients make new ones of, or are the gradients of.
 
@@ -35,11 +36,11 @@ def are_weights(
         given: their abstract values.
         returned_paths: of the results: ``[0]['w']``; none: they aren't known.
         returned: their abstract values.
-        is_led: whether a gradient leads to a result.
+        depends: whether a result depends on a gradient.
     """
     kinds = [_kind(each) for each in returned]
-    at_path = dict(zip(returned_paths, zip(kinds, is_led, strict=True), strict=False))
-    updated = Counter(kind for kind, led in zip(kinds, is_led, strict=True) if led)
+    at_path = dict(zip(returned_paths, zip(kinds, depends, strict=True), strict=False))
+    updated = Counter(itertools.compress(kinds, depends))
     wholes: dict[str, dict[str, _Kind]] = {}
     roots = [_ROOT.split(path, maxsplit=1)[0] for path in paths]
     for root, path, value in zip(roots, paths, given, strict=False):

@@ -100,7 +100,7 @@ class Call(ABC):
     #: What ``jax.jit`` has made, where that is called.
     function: Any = None
     #: JAX calls it, perhaps as a part of a gradient that isn't compiled.
-    is_derived = False
+    may_be_gradient = False
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -390,7 +390,7 @@ class JaxprCall(Call):
         is_donated: whether it may write over some of them.
     """
 
-    is_derived = True
+    may_be_gradient = True
 
     def __init__(self, title: str, jaxpr: Any, values: Sequence[Any], is_donated: bool) -> None:
         super().__init__(title)

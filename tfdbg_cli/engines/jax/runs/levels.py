@@ -128,7 +128,7 @@ class ReplayedRun:
             call.output_paths,
             call.frames,
             call.scope,
-            call.is_derived,
+            call.may_be_gradient,
         )
         self.has_gradients = self.has_gradients or plan.has_gradients
         self.has_loops = self.has_loops or any(

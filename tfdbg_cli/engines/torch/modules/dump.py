@@ -546,7 +546,7 @@ class ModulesDump(MemoryDump):
                 # Something may have written to it since the backward pass.
                 taken = self._seen.outside_name(gradient) if gradient is not None else ""
                 if not taken or taken.startswith(_INPUT):
-                    self._add_gradient_of(thing, owner, when - 1)
+                    self._add_gradient_of(thing, owner, when - 1)  # before the update
                     taken = f"{_GRADIENTS}{owner}:0"
                 step = self._seen.step
                 frames = step.frames if step is not None else None

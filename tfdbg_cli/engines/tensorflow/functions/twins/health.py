@@ -73,7 +73,7 @@ class Health:
 
     Args:
         definition: a copy of the function's, to be changed.
-        by_xla: XLA compiles it, which doesn't know TensorFlow's op.
+        by_xla: XLA compiles it, and XLA doesn't know TensorFlow's op.
     """
 
     def __init__(self, definition: Any, by_xla: bool = False) -> None:
@@ -95,25 +95,22 @@ class Health:
 
     def watch(self, reference: str, kind: int) -> None:
         """Tell of a tensor."""
-        self._told.append(
-            (reference, (self._by_xlas if self._by_xla else self._by_op)(reference, kind))
-        )
+        tell = self._as_xla_can if self._by_xla else self._as_ops_can
+        self._told.append((reference, tell(reference, kind)))
 
-    def _by_op(self, reference: str, kind: int) -> str:
+    def _as_ops_can(self, reference: str, kind: int) -> str:
         if kind in COMPLEX:
             parts = self._add("Bitcast", reference)
             parts.attr["T"].type, parts.attr["type"].type = kind, COMPLEX[kind]
             reference, kind = f"{parts.name}:output:0", COMPLEX[kind]
-        if kind == types_pb2.DT_BFLOAT16:  # GPUs don't do it of these
-            cast = self._add("Cast", reference)
-            cast.attr["SrcT"].type, cast.attr["DstT"].type = kind, types_pb2.DT_FLOAT
-            reference, kind = f"{cast.name}:y:0", types_pb2.DT_FLOAT
+        if kind == types_pb2.DT_BFLOAT16:  # TensorFlow has this op for GPUs, but not of these
+            reference, kind = self._floats(reference, kind), types_pb2.DT_FLOAT
         made = self._add("DebugNumericSummaryV2", reference)
         made.attr["T"].type, made.attr["output_dtype"].type = kind, types_pb2.DT_FLOAT
         made.attr["tensor_debug_mode"].i, made.attr["tensor_id"].i = _CURT_HEALTH, -1
         return f"{made.name}:output:0"
 
-    def _by_xlas(self, reference: str, kind: int) -> str:
+    def _as_xla_can(self, reference: str, kind: int) -> str:
         if kind in COMPLEX:  # the magnitude may be too large, which somebody finds out who looks
             size = self._add("ComplexAbs", reference)
             size.attr["T"].type, size.attr["Tout"].type = kind, COMPLEX[kind]
@@ -125,8 +122,11 @@ class Health:
         every = self._add("All", f"{finite.name}:y:0", self._one_of(0))
         every.attr["Tidx"].type, every.attr["keep_dims"].b = types_pb2.DT_INT32, True
         bad = self._add("LogicalNot", f"{every.name}:output:0")
-        cast = self._add("Cast", f"{bad.name}:y:0")
-        cast.attr["SrcT"].type, cast.attr["DstT"].type = types_pb2.DT_BOOL, types_pb2.DT_FLOAT
+        return self._floats(f"{bad.name}:y:0", types_pb2.DT_BOOL)
+
+    def _floats(self, reference: str, kind: int) -> str:
+        cast = self._add("Cast", reference)
+        cast.attr["SrcT"].type, cast.attr["DstT"].type = kind, types_pb2.DT_FLOAT
         return f"{cast.name}:y:0"
 
     def add(self, reference: str, size: int) -> None:

@@ -169,7 +169,7 @@ class _Builder:
 
     def make(self, body: FunctionBody) -> tuple[str, Layout, int]:
         """A function that returns what it returns, and more: name, layout, numbers of health."""
-        key = body.name, bool(self._compiled)  # what XLA compiles is told of otherwise
+        key = body.name, bool(self._compiled)  # XLA knows other ops for health
         if key not in self._made:
             part = self._part(body, "_by_xla" if self._compiled else "")
             kinds, references = list(part.layout.dtypes), part.references
