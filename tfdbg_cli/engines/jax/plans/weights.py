@@ -1,4 +1,4 @@
-"""Which arguments of a compiled function are weights, or the state of an optimizer."""
+"""Which arguments of a compiled function are weights, or an optimizer's state."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ def are_weights(
     returned: Sequence[Any],
     depends: Sequence[bool],
 ) -> list[bool]:
-    """Which arguments are such as gradients make new ones of, or are the gradients of.
+    """Which arguments are weights: the function returns their gradients, or new values of them.
 
-    An argument is taken as a whole, or what the program has under one name. Its arrays come back
-    under the same keys; where a library hides these, as gradients of their types. An array that is
-    an argument of its own isn't told from a batch of which the gradient is asked for.
+    New values count if they were computed from gradients. An argument is taken as a whole: each of
+    its arrays has to come back under the same key or, where a library hides the keys, in the same
+    shape and dtype. A single array isn't called a weight: it may as well be a batch whose gradient
+    the program asks for.
 
     Args:
         paths: of the arguments: ``params['w']``.
